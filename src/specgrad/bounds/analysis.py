@@ -182,7 +182,7 @@ class Analysis:
         else:
             relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index), bool(self.unit))
         if self.unit and np.any(roundings):
-            reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # of its factors
+            reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # bounds the factors of a lost weight
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes)) * reach
             slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
             low, high = relaxation.below, relaxation.above

@@ -1,16 +1,16 @@
 """The GPU engine: pooling of torch tensors on CUDA devices, by Triton kernels.
 
-What a derivative keeps is always a tuple of tensors of the output's shape (`kept_like` says which):
-the winner's tap of a maximum with ties="first", in one byte where a window has at most 255 taps;
-the maximum for the other ties, with the number of tied cells or, of whole planes, the place of the
-only one; pivot and total of a smooth maximum; nothing of an average. Cotangents are gathered: no
-atomics, equal calls give equal bits, and every element is written once (values once more by a
-program that meets a NaN). Half floats are computed in float32 and rounded once. A tangent or
-cotangent may have another dtype than the operand; its derivative has it too. Second derivatives are
+Derivatives keep a tuple of tensors of the output's shape (see `kept_like`). A maximum with
+ties="first" keeps the winner's tap, in one byte if windows have at most 255 taps. The other ties
+keep the maximum, with the number of tied cells or, for whole planes, the place of a single winner.
+A smooth maximum keeps pivot and total, an average nothing. Cotangents are gathered without atomics:
+equal calls give equal bits, and every element is written once (values again by a program that meets
+a NaN). Half floats are computed in float32 and rounded once. The dtype of a tangent or cotangent
+may differ from the operand's; its derivative has the same dtype. Second derivatives are
 compositions of `push` and `pull`, which are linear in their last argument.
 
-Every call runs a `Program`, which `prepare` makes once for a rule and operands of one geometry; who
-calls often keeps it.
+Every call runs a `Program`, made once by `prepare` for a rule and operands of one geometry.
+Frequent callers keep the program.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ FLOATS = (torch.float32, torch.bfloat16, torch.float16, torch.float64)
 
 @functools.cache
 def holds(op: SmoothMaxPool, dtype: Any) -> bool:
-    """Whether β is a number other than 0 in the precision of the computation."""
+    """Whether β is finite and nonzero in the dtype of the computation."""
     beta = torch.tensor(float(op.beta), dtype=dtype)
     return bool(torch.isfinite(beta) and beta != 0)
 
@@ -77,8 +77,8 @@ def kept_like(op: Any, x: Any) -> tuple[tuple[Shape, Any], ...]:
 
 
 def alone(made: Plan) -> bool:
-    """Whether the place of a maximum is kept too, where it is the only one, although ties count
-    all: it saves reading x again."""
+    """Whether the place of a single winner is kept too, for ties other than "first": the VJP then
+    need not read x."""
     return tables.fills(made) and made.taps >= tiles.LARGE
 
 
@@ -88,9 +88,9 @@ def prepare(
     """The program of a rule on an operand of this shape, strides, dtype and device; `moved` is the
     dtype of the tangent or cotangent.
 
-    forward(x) -> y; keep(x) -> y, *kept (but for the value itself); indices(x) -> y, places;
-    places(codes) -> places; push(x, dx, *kept) -> dy and pull(x, gy, *kept) -> gx, both without an
-    x that they do not read.
+    forward(x) -> y; keep(x) -> y, *kept (without the value itself); indices(x) -> y, places;
+    places(codes) -> places; push(x, dx, *kept) -> dy and pull(x, gy, *kept) -> gx. The last two
+    take x only if `reads_operand`.
     """
     made = plan(op, shape, steps)
     key = rule, dtype, device, moved
@@ -107,12 +107,12 @@ def of(op: Any, rule: str, x: Any, moved: Any = None) -> Program:
 
 
 def reads_operand(op: Any) -> bool:
-    """Whether derivatives read x again."""
+    """Whether derivatives need x."""
     return not (reduction(op) == "mean" or getattr(op, "ties", None) == "first")
 
 
 def source(program: Program, made: Plan, dtype: torch.dtype) -> Buffer:
-    """The operand x, or a tangent that lies like it."""
+    """The operand x, or a tangent with the layout of x."""
     return program.operand(dtype, None, made.entered) if made.copies else program.operand(dtype)
 
 
@@ -122,7 +122,7 @@ def like_output(program: Program, made: Plan, dtype: torch.dtype) -> Buffer:
 
 
 def value(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """Write the value, and what is kept of it, by the kernel that suits the windows."""
+    """Write the value and the kept tensors, by the kernel for these windows."""
     if not made.outputs:
         return
     if kind != "smooth" and tiles.slides(made):
@@ -144,7 +144,7 @@ def _forward(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
 def _keep(program: Program, made: Plan, dtype: torch.dtype, _: Any) -> None:
     op, x, y = made.op, source(program, made, dtype), program.result(*made.layout, dtype)
     tied = reduction(op) == "max" and op.ties != "first"
-    # the value itself is the first that ties keep
+    # the first tensor that these ties keep is the value itself
     kept = tuple(program.result(*made.layout, kind) for kind in kept_types(made, dtype)[tied:])
     if not tied:
         kind = {"logsumexp": "smooth", "mean": "sum", "max": "winners"}[reduction(op) or ""]
@@ -221,7 +221,7 @@ RULES = {"forward": _forward, "keep": _keep, "indices": _indices, "places": _pla
 
 
 def written(op: Any, y: Any, out: Any) -> Any:
-    """A result, in `out` where one was given."""
+    """A result, copied to `out` if given."""
     if out is None:
         return y
     if not isinstance(out, torch.Tensor) or (out.shape, out.dtype, out.device) != (y.shape, y.dtype, y.device):
@@ -243,18 +243,18 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, tupl
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-    """What `keep` keeps; nothing is computed for an average."""
+    """The kept tensors of `keep`; nothing is computed for an average."""
     return () if reduction(op) == "mean" else keep(op, operands)[1]
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    """The value, and the place of the first winner in its plane, -1 where no cell is real."""
+    """The value, and the first winner's index in its plane, -1 in windows without a real cell."""
     y, places = of(op, "indices", operands[0])(*operands)
     return written(op, y, out), places
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: tuple[Any, ...], tangents: tuple[Any, ...], out: Any = None) -> Any:
-    """dy = Σ slope·dx; of a smooth maximum, the gather with its weights."""
+    """dy = Σ slope·dx; for a smooth maximum, the gather with its weights."""
     (x,), (dx,) = operands, tangents
     if dx is None:
         dx = torch.zeros_like(x)
@@ -275,7 +275,7 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: Any = None,
 ) -> tuple[Any, ...]:
-    """gx = Σ slope·gy over the windows that read a cell; of a smooth maximum, the scatter with its
+    """gx = Σ slope·gy over the windows that read a cell; for a smooth maximum, the scatter with its
     weights."""
     if wanted is not None and not wanted[0]:
         return (None,)

@@ -1,14 +1,14 @@
-"""How a kernel is called: first through Triton, which compiles it; then straight to the launcher of
-what it compiled.
+"""Calls of kernels: first through Triton, which compiles them, then directly by the compiled
+kernel's launcher.
 
-Triton chooses among compiled kernels by the types of all arguments, by which numbers are 1 or
-multiples of 16, and by which tensors begin at multiples of sixteen bytes. A `Call` has one kernel,
-one set of numbers and tensors of the same types, so only their addresses are asked; calls with any
-other address go through Triton.
+Triton selects a compiled kernel by the types of all arguments, by which numbers are 1 or multiples
+of 16, and by which tensors are aligned to sixteen bytes. A `Call` has one kernel, fixed numbers,
+and tensors of fixed types. So only the addresses can differ; calls with unaligned addresses go
+through Triton.
 
-Triton does not promise how its launcher is called. So a `Call` watches Triton call it once, and
-then makes the same call with other addresses and another stream. Where it does not recognise what
-it sees, every call goes through Triton, and a warning says so once.
+Triton's launcher has no documented interface. So a `Call` records one call by Triton, and repeats
+it with other addresses and another stream. If the recorded arguments have an unknown form, every
+call goes through Triton, with one warning.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from .. import torch_private
 INTERPRETED = bool(triton.knobs.runtime.interpret) if hasattr(triton, "knobs") else False
 
 NVIDIA = not INTERPRETED and torch.version.hip is None
-"""Whether kernels are compiled for NVIDIA's devices, so that their instructions can be named and
-their registers counted."""
+"""Whether kernels are compiled for NVIDIA devices, so that inline assembly and register limits can
+be used."""
 
 
 @functools.cache
@@ -37,17 +37,17 @@ def _no_guard() -> Any:
 
 
 def on(device: Any) -> Any:
-    """Kernels launch on the current device: make it the operand's."""
+    """A context in which `device` is current, since kernels launch on the current device."""
     if device.type != "cuda" or device.index == torch.cuda.current_device():
         return _no_guard()
     return torch.cuda.device(device)
 
 
 def hooked() -> bool:
-    """Whether somebody, a profiler, wants to see every launch."""
+    """Whether a profiler listens to launches."""
     try:
         return bool(_runtime.launch_enter_hook.calls or _runtime.launch_exit_hook.calls)
-    except AttributeError:  # a hook of an older version, which is a function or None
+    except AttributeError:  # an older version, in which a hook is a function or None
         return bool(_runtime.launch_enter_hook or _runtime.launch_exit_hook)
 
 
@@ -56,8 +56,8 @@ _runtime: Any = getattr(getattr(triton, "knobs", None), "runtime", None)
 
 @functools.cache
 def watches() -> bool:
-    """Whether Triton launches as far as is known here: on NVIDIA's devices, with hooks that can be
-    asked for listeners."""
+    """Whether Triton's launches can be recorded: on NVIDIA devices, with hooks that tell whether
+    they have listeners."""
     runtime = getattr(getattr(triton, "knobs", None), "runtime", None)
     hooks = all(hasattr(runtime, hook) for hook in ("launch_enter_hook", "launch_exit_hook"))
     return NVIDIA and hooks
@@ -65,7 +65,7 @@ def watches() -> bool:
 
 @functools.cache
 def warn(reason: str) -> None:
-    """Say once that launches take longer than they could."""
+    """Warn once that launches are slower than necessary."""
     words = (
         f"specgrad: Triton {triton.__version__} launches kernels in a way that specgrad does not know ({reason}): "
         "they run, and each "
@@ -75,13 +75,13 @@ def warn(reason: str) -> None:
 
 
 class Launch:
-    """A compiled kernel's launcher, and all that Triton gave it but the stream and the addresses,
-    which come first among the kernel's arguments."""
+    """A compiled kernel's launcher with all recorded arguments, except stream and tensor addresses.
+    The addresses are the first of the kernel's arguments."""
 
     __slots__ = ("after", "before", "grid", "nested", "run")
 
     def __init__(self, run: Any, given: tuple[Any, ...], tensors: tuple[Any, ...], stream: int) -> None:
-        """What was given, as it is known here; anything else is a ValueError."""
+        """Split recorded arguments of the known form; raises ValueError for any other."""
         self.run, self.grid, rest = run, given[:3], given[4:]
         if len(given) < 5 or given[3] != stream:
             raise ValueError("the fourth argument is not the stream")
@@ -103,29 +103,28 @@ class Launch:
 
 
 def _is_hook(part: Any) -> bool:
-    """Whether this is for listeners, of which there are none: a hook, or what it would be told."""
+    """Whether this argument is for listeners, which there are none: a hook, or its data."""
     runtime = triton.knobs.runtime
     return part is runtime.launch_enter_hook or part is runtime.launch_exit_hook or type(part).__name__ == "LazyDict"
 
 
 def _addressed(part: Any) -> Any:
-    """An argument; tables by their addresses."""
+    """An argument, with tables replaced by their addresses."""
     if isinstance(part, tuple) and any(hasattr(own, "data_ptr") for own in part):
         return tuple(own.data_ptr() if hasattr(own, "data_ptr") else own for own in part)
     return part
 
 
 class Call:
-    """A kernel with all its arguments but the tensors that a run has of its own, which come first
-    among its parameters; then the plan's tables, if the kernel takes some, the sizes, and the
-    tile."""
+    """A kernel with all arguments but the run's own tensors, which are its first parameters. The
+    others are the plan's tables, if the kernel takes any, the sizes, and the tile."""
 
     __slots__ = ("kernel", "launch", "launcher", "numbers", "programs", "words")
 
     def __init__(
         self, kernel: Any, programs: int, sizes: Any, tile: Any, warps: int, registers: int = 0, tables: Any = None
     ) -> None:
-        """`registers`: how many a lane has at most, if that is limited."""
+        """`registers`: the most registers of a lane; 0: no limit."""
         self.kernel, self.programs = kernel, programs
         self.numbers = (sizes,) if tables is None else (tables, sizes)
         self.words = {"tile": tile, "num_warps": warps}
@@ -135,8 +134,8 @@ class Call:
         self.launch: Launch | None = None
 
     def __call__(self, tensors: tuple[Any, ...], aligned: bool) -> None:
-        """Call through Triton. If all tensors begin at multiples of sixteen bytes, the second call
-        is watched, and `launch` is there afterwards."""
+        """Run the kernel through Triton. If all tensors are `aligned` to sixteen bytes, the second
+        call is recorded and sets `launch`."""
         device = tensors[0].device
         with on(device):
             if not aligned or not watches():
@@ -150,7 +149,7 @@ class Call:
         return self.kernel[(self.programs,)](*tensors, *self.numbers, **self.words)
 
     def watch(self, tensors: tuple[Any, ...], stream: int) -> None:
-        """See what Triton gives to its launcher."""
+        """Record the arguments that Triton passes to its launcher."""
         run, seen = getattr(self.launcher, "launch", None), []
         if run is None:
             warn("there is no launcher")

@@ -1,5 +1,5 @@
-"""Launches of the cotangents of sliding windows: gathered row by row, streamed, or by halves;
-`tiles` says how much a program does."""
+"""Launches of the cotangents of sliding windows: gathered row by row, streamed, or by halves.
+`tiles` sets the work per program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .tuned import TUNE
 def spread(
     program: Program, made: Plan, kind: str, gy: Any, gx: Any, codes: Any = None, low: Any = None, low_taps: int = 0
 ) -> None:
-    """Cotangents of sliding windows, in one call."""
+    """Launch the cotangents of sliding windows in one call."""
     call = spread_call(made, kind, gy, gx, low, low_taps)
     beside = made.table("depth_readers", gy.device) if made.depth else gy
     if INTERPRETED and not made.depth:
@@ -70,7 +70,7 @@ def spread_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int
 
 
 def sliding_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int) -> Sizes:
-    """What kernels of cotangents read of rows and columns."""
+    """The sizes of rows and columns for kernels of cotangents."""
     rows: Any = made.rows
     columns: Any = made.columns
     return Sizes(
@@ -87,7 +87,7 @@ def sliding_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int) -
 
 
 def vjp_stream_call(made: Plan, gy: Any, gx: Any) -> Call:
-    """Winners of windows that move down one row at a time."""
+    """The call for winners of windows with row stride 1."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
@@ -107,16 +107,16 @@ def vjp_stream_call(made: Plan, gy: Any, gx: Any) -> Call:
 
 
 def pairs(like: Any) -> bool:
-    """Whether two short numbers are compared at once, and the lesser of both taken: by devices of
-    compute capability 9 and later. Triton's interpreter takes the same steps, and what is compiled
-    without a device is compiled for such a one."""
+    """Whether two 16-bit numbers are compared at once, with the minimum of both: on devices of
+    compute capability 9 and later. Triton's interpreter and compilation without a device follow the
+    same path."""
     able = not like.is_cuda or (NVIDIA and torch.cuda.get_device_capability(like.device) >= (9, 0))
     return able and accumulator(like.dtype) == tl.float32
 
 
 def vjp_halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple[int, int] | None) -> Call:
-    """Winners of large windows that move down one row at a time; if `crossed`, columns in the same
-    call, by programs of one warp."""
+    """The call for winners of large windows with row stride 1. If `crossed`, the call also does
+    columns, by programs of one warp."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, "first", gx.element_size())
@@ -161,7 +161,7 @@ def vjp_halving_call(made: Plan, gy: Any, gx: Any, low_taps: int, crossed: tuple
 
 
 def volume_backward_call(made: Plan, gy: Any, gx: Any) -> Call:
-    """Winners of windows of three axes that move by one cell."""
+    """The call for winners of windows of three axes with stride 1."""
     depth: Any = made.depth[0]
     rows: Any = made.rows
     columns: Any = made.columns
@@ -191,8 +191,8 @@ def volume_backward_call(made: Plan, gy: Any, gx: Any) -> Call:
 
 
 def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
-    """Rows of cells per program, blocks of them, the padded row that the first starts with, and how
-    many rows of windows read a cell."""
+    """Rows of cells per program, number of blocks, padded row of the first program, and number of
+    rows of windows that read a cell."""
     rows: Any = made.rows
     start = rows.before // rows.stride * rows.stride
     per, blocks = shared_evenly(rows.size + rows.before - start, max(most, rows.stride), rows.stride)
@@ -200,7 +200,7 @@ def rows_backward(made: Plan, most: int) -> tuple[int, int, int, int]:
 
 
 def spread_rows_call(made: Plan, kind: str, gy: Any, gx: Any, low: Any, low_taps: int) -> Call:
-    """Some rows of cells, of any sliding windows."""
+    """The call for some rows of cells, of any sliding windows."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_backward(made, kind, gx.element_size())

@@ -1,5 +1,5 @@
-"""Launches of sliding windows: held or streamed; `cotangents` has those of the way back, `smooth`
-and `tables` those of other windows, `tiles` how much a program does."""
+"""Launches of sliding windows, held or streamed. See `cotangents` for VJPs, `smooth` and `tables`
+for other windows, `tiles` for the work per program."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ from .tuned import TUNE
 
 
 def window_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int, together: int = 1) -> Sizes:
-    """What kernels of sliding windows read; steps in vectors of so many together."""
+    """The sizes for kernels of sliding windows, with steps in vectors of `together` elements."""
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, _, row, column, inner = made.steps
@@ -70,8 +70,8 @@ def window_sizes(made: Plan, lanes: int, row_blocks: int, column_groups: int, to
 
 
 def common_words(made: Plan, dtype: Any, lanes: int, block: int, even: bool = False) -> dict[str, Any]:
-    """What every kernel of sliding windows is compiled for. `even`: whether it is worth knowing
-    that all lanes exist."""
+    """The constants of all kernels of sliding windows. `even`: whether a kernel with all lanes
+    existing is compiled separately."""
     rows: Any = made.rows
     columns: Any = made.columns
     return {
@@ -88,8 +88,8 @@ def common_words(made: Plan, dtype: Any, lanes: int, block: int, even: bool = Fa
 def lane_words(
     made: Plan, wide: int, together: int, first: int, length: int, low: Any, low_taps: int
 ) -> dict[str, Any]:
-    """How a lane's columns lie: `first` is the first that it reads, `length` how many are
-    written."""
+    """The constants of a lane's columns: `first` is the first column that it reads, `length` the
+    number written."""
     columns: Any = made.columns
     return {
         "V": wide,
@@ -105,14 +105,14 @@ def lane_words(
 def fold(
     program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...], low: Any = None, low_taps: int = 0
 ) -> None:
-    """Maximum, winners or sum of sliding windows, in one call."""
+    """Launch a maximum, its winners or a sum of sliding windows, in one call."""
     deep = made.table("depths", x.device) if made.depth else y
     call = fold_call(made, kind, x, low, low_taps)
     program.launch(call, x, y if low is None else low, y, kept[0] if kept else y, deep, scale(made, kind, y))
 
 
 def planes_words(made: Plan, held: tuple[int, int, int], dtype: Any) -> dict[str, Any]:
-    """What the kernels of `planes` are compiled for."""
+    """The constants of the kernels of `planes`."""
     planes, high, across = held
     rows: Any = made.rows
     columns: Any = made.columns
@@ -154,7 +154,7 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
     words: dict[str, Any] = {"KIND": packs(made, kind, x.element_size(), low is not None)}
     kind = words["KIND"]
     if kind == "max" and x.element_size() > 4 and not streams_depth(made, kind):
-        kind = "winners"  # as many registers: there is no maximum of doubles in hardware, so they are compared
+        kind = "winners"  # doubles have no hardware maximum: comparing takes as many registers
     wide, together = columns_forward(made, kind, x.element_size())
     words |= {
         **lane_words(made, wide, together, -columns.before, columns.length, low, low_taps),
@@ -170,7 +170,7 @@ def fold_call(made: Plan, kind: str, x: Any, low: Any, low_taps: int) -> Call:
 
 
 def rows_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
-    """Windows of which some rows are held."""
+    """The call for windows with some rows held in registers."""
     rows: Any = made.rows
     groups = -(-made.columns.length // wide)
     lanes = made.outer * groups * made.inner
@@ -197,7 +197,7 @@ def rows_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
 
 
 def stream_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
-    """Windows that move down one row at a time."""
+    """The call for windows with row stride 1, streamed."""
     rows: Any = made.rows
     groups = -(-made.columns.length // wide)
     lanes = made.outer * groups * made.inner
@@ -215,7 +215,7 @@ def stream_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: 
 
 
 def narrow_call(made: Plan, kind: str, x: Any) -> Call:
-    """Windows of narrow planes."""
+    """The call for windows of narrow planes."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide = together = min(columns_forward(made, kind, x.element_size())[1], 4)
@@ -261,7 +261,7 @@ def narrow_call(made: Plan, kind: str, x: Any) -> Call:
 
 
 def volume_forward_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: dict[str, Any]) -> Call:
-    """Windows of three axes that move one cell at a time along depth."""
+    """The call for windows of three axes with depth stride 1."""
     rows: Any = made.rows
     depth: Any = made.depth[0]
     groups = -(-made.columns.length // wide)

@@ -1,9 +1,9 @@
-"""Windows axis by axis, through memory: for kernels whose volume is too large for one call.
+"""Windows one axis after the other, through memory, for kernels that are too large for one call.
 
-A maximum's codes compose: along the last axes a code counts the taps of those axes, and each
-further axis multiplies by that many. All windows through one cell of an earlier pass that won it
-agree on what won there, so the way back needs no more than the codes. Intermediate results are kept
-in the precision of the computation, so that half floats are rounded once.
+Codes of a maximum compose: a code of the last axes counts their taps, and each further axis
+multiplies by that number. All windows won by the same cell of an earlier pass have the same winner
+in that cell, so the VJP needs only the codes. Intermediate results have the dtype of the
+computation, so that half floats are rounded once.
 """
 
 from __future__ import annotations
@@ -20,12 +20,12 @@ from .tiles import code_type, computed, one_depth
 from .tuned import TUNE
 
 TOGETHER = 2
-"""Taps along depth up to which depth is folded in the same call as rows and columns."""
+"""The most taps along depth that are reduced in the same call as rows and columns."""
 
 
 def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -> Plan:
-    """A plan of rows and columns over a dense array; columns along which nothing is folded take the
-    inner batch in."""
+    """A plan of rows and columns of a dense array. Columns without reduction are merged with the
+    inner batch."""
     if columns.kernel == columns.stride == 1 and columns.length == columns.size:
         columns, inner = still(columns.size * inner), 1
     steps = (rows.size * columns.size * inner, 0, 1, columns.size * inner, inner, 1)
@@ -37,12 +37,12 @@ def dense(made: Plan, outer: int, rows: Sliding, columns: Sliding, inner: int) -
 
 
 def still(length: int) -> Sliding:
-    """An axis along which nothing is folded."""
+    """An axis without reduction."""
     return Sliding(length, 1)
 
 
 def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
-    """Plans of a fold of rows and columns, and then of depth; None if one call does both or the
+    """Plans that reduce rows and columns, and then depth; None if one call does both, or if the
     axes do not allow two."""
     if "depth first" not in made.made:
         axis, found = one_depth(made), None
@@ -63,7 +63,7 @@ def depth_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
 
 
 def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
-    """Plans of a fold of columns, and then of rows; None if one call does both or the axes do not
+    """Plans that reduce columns, and then rows; None if one call does both, or if the axes do not
     allow two."""
     if "columns first" not in made.made:
         rows, columns, found = made.rows, made.columns, None
@@ -89,7 +89,7 @@ def columns_first(made: Plan, kind: str) -> tuple[Plan, Plan] | None:
 
 
 def lies_dense(made: Plan) -> bool:
-    """Whether an operand lies as results do."""
+    """Whether an operand has the layout of results."""
     outer, _, _, row, column, inner = made.steps
     across = made.columns.size * made.inner
     found = (row, column, inner) == (across, made.inner, 1) and outer in (0, made.rows.size * across)
@@ -97,7 +97,7 @@ def lies_dense(made: Plan) -> bool:
 
 
 def fold(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """A maximum, its winners or a sum over sliding windows."""
+    """Launch a maximum, its winners or a sum of sliding windows."""
     plans = depth_first(made, kind) if made.depth else columns_first(made, kind)
     if plans is None:
         launch.fold(program, made, kind, x, y, kept)
@@ -115,12 +115,13 @@ def fold(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[An
 
 
 def readers_of(axis: Any) -> int:
-    """How many windows of a sliding axis read a cell."""
+    """The number of windows of a sliding axis that read a cell."""
     return -(-int(axis.kernel) // int(axis.stride))
 
 
 def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
-    """Plans to spread along depth, and then along rows and columns; None if one call does both."""
+    """Plans that spread along depth, and then along rows and columns; None if one call does
+    both."""
     if "depth last" not in made.made:
         axis, found = one_depth(made), None
         if axis is not None and readers_of(axis) > 1:
@@ -139,7 +140,7 @@ def depth_last(made: Plan) -> tuple[Plan, Plan] | None:
 
 
 def mirrored(axis: Any) -> Sliding | None:
-    """The axis whose windows are the readers of this one's cells, if there is one."""
+    """The axis whose windows are the readers of this axis's cells; None if there is none."""
     before, after = axis.kernel - 1 - axis.before, axis.kernel - 1 - axis.after
     if axis.stride > 1 or min(before, after) < 0:
         return None
@@ -148,8 +149,7 @@ def mirrored(axis: Any) -> Sliding | None:
 
 
 def turned(made: Plan) -> Plan | None:
-    """A plan whose sums are the cotangents of this one's, if windows move by one cell; None if
-    there is none."""
+    """A plan whose sums are the cotangents of this plan, for stride 1; None if there is none."""
     if "turned" not in made.made:
         rows, columns, found = mirrored(made.rows), mirrored(made.columns), None
         if rows is not None and columns is not None and not made.depth and tiles.divisor(made)[0] == "all":
@@ -169,7 +169,7 @@ def turned(made: Plan) -> Plan | None:
 
 
 def spread_sum(program: Program, made: Plan, gy: Any, gx: Any) -> None:
-    """Cotangents of an average whose windows all have one divisor."""
+    """Launch the cotangents of an average with one divisor."""
     around = turned(made)
     if around is not None:
         fold(program, around, "sum", gy, gx, ())
@@ -185,7 +185,7 @@ def spread_sum(program: Program, made: Plan, gy: Any, gx: Any) -> None:
 
 
 def spread_maximum(program: Program, made: Plan, gy: Any, gx: Any, codes: Any) -> None:
-    """Cotangents of the first winners of sliding windows."""
+    """Launch the cotangents of the first winners of sliding windows."""
     rows, columns = made.rows, made.columns
     assert isinstance(rows, Sliding)
     assert isinstance(columns, Sliding)
@@ -215,13 +215,13 @@ def spread_maximum(program: Program, made: Plan, gy: Any, gx: Any, codes: Any) -
 
 
 def hand_on(one: Plan, other: Plan) -> None:
-    """The cells of one plan are the windows of the other: those that won nothing are neither
+    """Mark the cells of one plan as the windows of the other: cells without a winner are neither
     written nor read."""
     one.made["sparse"], other.made["whole"] = True, False
 
 
 def along(program: Program, made: Plan, gy: Any, codes: Any, low_taps: int) -> tuple[Any, Any]:
-    """Spread along the rows of a plan; what the codes say about the other axes goes along."""
+    """Spread along the rows of a plan; returns cotangents, and the codes of the other axes."""
     shape = (made.outer, made.rows.size, made.columns.size, made.inner)
     between = program.between(shape, computed(gy.dtype))
     low = program.between(shape, code_type(low_taps))

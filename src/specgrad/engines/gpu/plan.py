@@ -1,12 +1,11 @@
-"""How a tensor is walked: which of its axes are outer batch, depth, rows, columns and inner batch,
-and with which steps.
+"""Plans: the division of a tensor's axes into outer batch, depth, rows, columns and inner batch,
+with their strides.
 
 The last spatial axis is the columns, the one before the rows, all others together the depth. Batch
-axes that lie between the cells of a plane in memory (the channels of a channels_last tensor) are
-inner, all others outer. Whatever has the output's shape, and every result, is dense in this order;
-an operand is taken with its own strides where its batch axes merge into two outer groups and one
-inner group, and is copied otherwise. Plans are cached: a second call of the same geometry decides
-nothing.
+axes between the cells of a plane in memory (such as the channels of a channels_last tensor) are
+inner, all others outer. Results, and operands of the output's shape, are dense in this order. Other
+operands keep their strides if their batch axes merge into two outer groups and one inner group,
+else they are copied. Plans are cached.
 """
 
 from __future__ import annotations
@@ -24,8 +23,7 @@ from ...caches import cached_property
 from ...geometry import Axis, Shape, Sliding, readers
 
 NARROW = 2**31 - 2**22
-"""Offsets beyond this need 64 bits; a program may start up to a block of lanes beyond the last
-one."""
+"""Larger offsets need 64 bits; a program may start up to a block of lanes beyond the last one."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,23 +41,23 @@ class Plan:
     lengths: Shape
     shape: Shape
     dropped: tuple[int, ...]
-    """Positions of the output's axes of length 1 that `shape` leaves out."""
+    """Positions of the output's axes of length 1 that are not in `shape`."""
     outer: int
     groups: int
     inner: int
     steps: tuple[int, int, int, int, int, int]
-    """Between neighbours along outer, group, depth, row, column, inner, in elements of the
+    """Distances of neighbours along outer, group, depth, row, column, inner, in elements of the
     operand."""
     depth: tuple[Axis, ...]
     rows: Axis
     columns: Axis
     wide: bool
     made: dict[Any, Any] = field(default_factory=dict)
-    """What was worked out for this plan: tables by device, launches by rule and type."""
+    """A cache for this plan: tables by device, launches by rule and dtype."""
 
     @cached_property
     def depths(self) -> tuple[int, int, int]:
-        """Cells, windows and taps of all axes of depth together."""
+        """The numbers of cells, windows and taps of all axes of depth together."""
         return (
             math.prod(axis.size for axis in self.depth),
             math.prod(axis.length for axis in self.depth),
@@ -68,7 +66,7 @@ class Plan:
 
     @cached_property
     def taps(self) -> int:
-        """How many taps the longest window has: the code of 'no winner'."""
+        """The number of taps of the longest window, which is also the code of no winner."""
         return self.depths[2] * taps_of(self.rows) * taps_of(self.columns)
 
     @cached_property
@@ -86,7 +84,7 @@ class Plan:
 
     @cached_property
     def straight(self) -> bool:
-        """Whether the canonical order is the caller's."""
+        """Whether the canonical order is the caller's order."""
         return self.order == tuple(range(len(self.order)))
 
     def entered(self, x: Any) -> Any:
@@ -96,15 +94,15 @@ class Plan:
         return x.contiguous() if self.copies else x
 
     def fitted(self, like_output: Any) -> Any:
-        """Something of the output's shape, dense in canonical order."""
+        """A tensor of the output's shape, made dense in canonical order."""
         for p in self.dropped:
             like_output = like_output.unsqueeze(p)
         return (like_output if self.straight else like_output.permute(self.order)).contiguous()
 
     @cached_property
     def layout(self) -> tuple[Shape, Shape]:
-        """Shape and strides of a result, in the caller's order of axes, that is dense in canonical
-        order: what `fitted` leaves as it is."""
+        """Shape and strides, in the caller's order of axes, of a result that is dense in canonical
+        order."""
         dense = torch.empty(self.lengths, device="meta").permute(self.back)
         for p in reversed(self.dropped):
             dense = dense.squeeze(p)
@@ -112,12 +110,12 @@ class Plan:
 
     @cached_property
     def layout_given(self) -> tuple[Shape, Shape]:
-        """The same of the operand's shape."""
+        """`layout` for a tensor of the operand's shape."""
         dense = torch.empty(self.given, device="meta").permute(self.back)
         return tuple(dense.shape), dense.stride()
 
     def once(self, key: Any, make: Callable[[], Any]) -> Any:
-        """What `make` makes, made once."""
+        """make(), cached under `key`."""
         found = self.made.get(key)
         if found is None:
             found = self.made[key] = make()
@@ -130,12 +128,12 @@ class Plan:
         )
 
     def _numbers(self) -> Any:
-        """β, and what it is of binary exponents."""
+        """β, and β log2(e)."""
         beta = float(getattr(self.op, "beta", 1))
         return np.array([beta, beta * math.log2(math.e)])
 
     def _scale(self) -> Any:
-        """What an average is divided by where all windows have the same, and its reciprocal."""
+        """The divisor of an average, if it is the same for all windows, and its reciprocal."""
         number = self.made["divisor"][1]
         return np.array([number, 1 / number])
 
@@ -146,8 +144,8 @@ class Plan:
         return windows_table(self.columns)
 
     def _depths(self) -> Any:
-        """Per window along depth: its first real tap, how many are real, how many exist; and per
-        tap the offset of its cell (-1: it is padding, -2: it does not exist)."""
+        """Per window along depth: its first real tap, the numbers of real and of existing taps; and
+        per tap the cell's offset (-1: padding, -2: does not exist)."""
         step, offsets = self.steps[2], np.zeros((1, 1), np.int64)
         real = exists = np.ones((1, 1), np.bool_)
         for axis in self.depth:
@@ -183,7 +181,7 @@ class Plan:
         return table.astype(np.int32)
 
     def candidates(self, name: str, device: Any) -> int:
-        """How many windows read a cell at most."""
+        """The largest number of windows that read a cell."""
         return int(self.table(name, device).shape[1])
 
 
@@ -194,20 +192,20 @@ def _product(one: Any, other: Any, combine: Any) -> Any:
 
 
 def taps_of(axis: Axis) -> int:
-    """How many taps the longest window of an axis has."""
+    """The number of taps of an axis's longest window."""
     return axis.most_taps
 
 
 def windows_table(axis: Axis) -> Any:
-    """Per window: where tap 0 lies, the first real tap, one past the last real one, the number of
-    existing ones."""
+    """Per window: the cell of tap 0, the first real tap, one past the last real tap, the number of
+    existing taps."""
     start, first, count, existing, step = axis.ranges()
     lowest = (first - start) // step
     return np.column_stack([start, lowest, lowest + count, existing]).astype(np.int32)
 
 
 def readers_table(axis: Axis) -> Any:
-    """Per cell and reader: the window and its tap; -1 where a cell has fewer readers."""
+    """Per cell and reader: the window and its tap; -1 for missing readers."""
     if axis.length == 0:
         return np.full((axis.size, 1, 2), -1, np.int32)
     window, tap, exists = readers(axis)
@@ -262,7 +260,7 @@ def plan(op: Any, shape: Shape, strides: Shape) -> Plan:
 
 
 def _merged(axes: list[tuple[int, int]]) -> list[tuple[int, int]]:
-    """Axes as (size, stride), neighbours that lie as one joined, without axes of length 1."""
+    """Axes as (size, stride), without axes of length 1, with neighbours merged if contiguous."""
     found: list[tuple[int, int]] = []
     for size, stride in axes:
         if size == 1:

@@ -1,8 +1,8 @@
-"""One rule of a plan, prepared: which kernels run, with which arguments, on which memory. A run
-allocates and launches, and decides nothing.
+"""Programs: the kernels of one rule of a plan, with their arguments and memory. A run only
+allocates and launches.
 
 A program is made once for an operator, a rule, and operands of one shape, layout, dtype and device.
-While it is made, its tensors are `Buffer`s, which know as much as launches are decided by.
+During its construction tensors are `Buffer`s, with the properties on which launches depend.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Entry = Callable[[Any], Any]
 
 
 class Buffer:
-    """A tensor of a program that is being made."""
+    """A tensor of a program under construction."""
 
     __slots__ = ("device", "dtype")
 
@@ -38,44 +38,43 @@ class Buffer:
 
 
 class Program:
-    """Kernels in their order, the operands that they read, and the memory that they write: results,
-    and what lies between two kernels."""
+    """Kernels in order, their operands, and their memory: results and temporary buffers."""
 
     def __init__(self, device: torch.device) -> None:
         self.device, self.cuda = device, device.type == "cuda"
         self.given: list[Buffer] = []
         self.entries: list[tuple[int, Shape, Entry]] = []
-        """Operands that must lie in one way: their number, their strides, and what brings another
-        one into them."""
+        """Operands that need a fixed layout: number, strides, and the function that lays another
+        operand out."""
         self.memory: list[tuple[Shape, Shape, torch.dtype]] = []
         self.made: list[Buffer] = []
         self.results = 0
         self.zero = False
-        """Whether results are zeros, of which no kernel knows."""
+        """Whether all results are zeros, written without a kernel."""
         self.steps: list[tuple[Call, tuple[Any, ...]]] = []
         self.picked: list[tuple[Call, Callable[[Any], tuple[Any, ...]]]] = []
-        """The kernels, and the numbers of their tensors: operands, then memory, then tables. Each
-        has two or more."""
+        """The kernels, and for each the indices of its tensors: operands, then memory, then tables.
+        Each kernel has at least two tensors."""
         self.launches: list[tuple[Any, Callable[[Any], tuple[Any, ...]]]] = []
-        """The same without Triton, once it was seen how."""
+        """The direct launches, once Triton's calls were recorded."""
         self.tables: list[Any] = []
         self.addresses: list[int] = []
 
     def operand(self, dtype: torch.dtype, steps: Shape | None = None, entry: Entry | None = None) -> Buffer:
-        """The next operand; laid out by `entry` if its strides are not those that are wanted."""
+        """The next operand; laid out by `entry` if its strides differ from `steps`."""
         if entry is not None:
             self.entries.append((len(self.given), () if steps is None else steps, entry))
         self.given.append(Buffer(dtype, self.device))
         return self.given[-1]
 
     def result(self, shape: Shape, steps: Shape, dtype: torch.dtype) -> Buffer:
-        """The next result, in the caller's order of axes. All of them are asked for before anything
-        else is allocated."""
+        """The next result, in the caller's order of axes. Results must be requested before other
+        memory."""
         self.results += 1
         return self._allocate(shape, steps, dtype)
 
     def between(self, shape: Shape, dtype: torch.dtype) -> Buffer:
-        """Memory for one run."""
+        """A temporary buffer of one run."""
         dense = torch.empty(shape, device="meta").stride()
         return self._allocate(tuple(shape), dense, dtype)
 
@@ -85,12 +84,11 @@ class Program:
         return self.made[-1]
 
     def launch(self, call: Call, *tensors: Any) -> None:
-        """The next kernel, on buffers and on tables, which are tensors."""
+        """Add a kernel on buffers and on tables, which are tensors."""
         self.steps.append((call, tensors))
 
     def ready(self) -> Program:
-        """The program, after its last kernel was added: tensors become numbers, in the order
-        operands, memory, tables."""
+        """Finish the program: replace tensors by indices, in the order operands, memory, tables."""
         known: dict[int, int] = {id(buffer): n for n, buffer in enumerate([*self.given, *self.made])}
         for _, tensors in self.steps:
             for tensor in tensors:
@@ -102,7 +100,7 @@ class Program:
         return self
 
     def __call__(self, *operands: Any) -> list[Any]:
-        """The results."""
+        """Run the program; returns the results."""
         index = self.device.index
         if self.cuda and torch_private.current_device() != index:
             with torch.cuda.device(index):
@@ -133,7 +131,7 @@ class Program:
         return bool(self.launches)
 
     def entered(self, operands: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The operands, laid out as they must be."""
+        """The operands in their required layouts."""
         laid = list(operands)
         for number, steps, entry in self.entries:
             if laid[number].stride() != steps:
@@ -141,7 +139,7 @@ class Program:
         return tuple(laid)
 
     def slowly(self, operands: tuple[Any, ...], tensors: list[Any], aligned: bool) -> list[Any]:
-        """The results, by calls through Triton, on operands that were entered."""
+        """The results, by calls through Triton; operands have their required layouts."""
         results = tensors[: self.results]
         if self.zero:
             return [result.zero_() for result in results]

@@ -1,4 +1,5 @@
-"""Launches of smooth maxima of small sliding windows, and back; `tables` has the others."""
+"""Launches of smooth maxima of small sliding windows and of their VJPs; see `tables` for other
+windows."""
 
 from __future__ import annotations
 
@@ -16,7 +17,7 @@ from .tuned import TUNE
 
 
 def fold(program: Program, made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """Smooth maxima of small sliding windows."""
+    """Launch smooth maxima of small sliding windows."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, together = columns_forward(made, "smooth", x.element_size())
@@ -45,7 +46,7 @@ def fold(program: Program, made: Plan, x: Any, y: Any, kept: tuple[Any, ...]) ->
 
 
 def spread(program: Program, made: Plan, gy: Any, gx: Any, kept: tuple[Any, ...], x: Any) -> None:
-    """Cotangents of smooth maxima of small sliding windows."""
+    """Launch cotangents of smooth maxima of small sliding windows."""
     rows: Any = made.rows
     columns: Any = made.columns
     per, blocks, start, read = rows_backward(made, TUNE["back weights"] // rows.stride * rows.stride)

@@ -1,5 +1,5 @@
-"""Launches of windows that are given by tables: adaptive, whole, dilated and tied ones, and
-tangents of winners."""
+"""Launches of windows given by tables (adaptive, whole, dilated and tied ones), and of winners'
+tangents."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def tables(made: Plan, device: Any, *names: str) -> Tables:
 
 
 def cell_sizes(made: Plan) -> Sizes:
-    """How an operand's cells lie, and how many windows it has."""
+    """The layout of an operand's cells, and the numbers of windows."""
     outer, group, depth, row, column, inner = made.steps
     return Sizes(
         groups=made.groups,
@@ -45,7 +45,7 @@ def cell_sizes(made: Plan) -> Sizes:
 
 
 def table_words(made: Plan, kind: str, dtype: Any, block: int) -> dict[str, Any]:
-    """What kernels of tables are compiled for."""
+    """The constants of kernels with tables."""
     counted = divisor(made)[0] if kind == "sum" else "all"
     return {"KIND": kind, "COUNTED": counted, "WIDE": made.wide, "ACC": accumulator(dtype), "BLOCK": block}
 
@@ -53,7 +53,7 @@ def table_words(made: Plan, kind: str, dtype: Any, block: int) -> dict[str, Any]
 def visit(
     program: Program, made: Plan, kind: str, x: Any, moved: Any, y: Any, kept: tuple[Any, ...], shared: bool = False
 ) -> None:
-    """Values or tangents of any windows, tap by tap."""
+    """Launch values or tangents of any windows, tap by tap."""
     lanes = made.outer * made.columns.length * made.inner
     block, warps = block_of(lanes)
     sizes = cell_sizes(made)._replace(
@@ -80,7 +80,8 @@ def dilation_of(axis: Any) -> int:
 
 
 def flat(made: Plan) -> Plan:
-    """A plan whose rows and columns are one axis, where windows are whole planes that lie so."""
+    """The plan with rows and columns merged to one axis, if windows are whole contiguous planes;
+    else the plan itself."""
 
     def make() -> Plan:
         rows, columns, (*_, row, column, _) = made.rows, made.columns, made.steps
@@ -95,13 +96,13 @@ def flat(made: Plan) -> Plan:
 
 
 def fills(made: Plan) -> bool:
-    """Whether windows are whole planes of neighbouring cells."""
+    """Whether windows are whole planes of contiguous cells."""
     whole = flat(made)
     return not made.depth and whole is not made and whole.inner == whole.groups == whole.steps[4] == 1
 
 
 def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[Any, ...]) -> None:
-    """Values of large windows."""
+    """Launch values of large windows."""
     made = flat(made)
     across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
     few, values = made.taps <= 512, kind == folded
@@ -141,7 +142,7 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
 
 
 def select(program: Program, made: Plan, moved: Any, y: Any, codes: Any, index: bool) -> None:
-    """Tangents or places of winners."""
+    """Launch tangents or indices of winners."""
     lanes = made.outer * made.columns.length * made.inner
     block, warps = block_of(lanes)
     sizes = cell_sizes(made)._replace(
@@ -161,7 +162,7 @@ def select(program: Program, made: Plan, moved: Any, y: Any, codes: Any, index: 
 
 
 def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of maxima of whole planes of neighbouring cells."""
+    """Launch cotangents of maxima of whole contiguous planes."""
     whole = flat(made)
     cells = whole.columns.size
     block = min(triton.next_power_of_2(cells), TUNE["fill"] * 4 // gx.element_size())
@@ -174,7 +175,7 @@ def fill(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept
 
 
 def pour(program: Program, made: Plan, gy: Any, gx: Any) -> None:
-    """Cotangents of averages of whole planes."""
+    """Launch cotangents of averages of whole planes."""
     block = min(triton.next_power_of_2(made.cells), TUNE["fill"] * 4 // gx.element_size())
     tile = arguments.tile(EVEN=made.cells % block == 0, **table_words(made, "", gy.dtype, block))
     sizes = Sizes(cells=made.cells, inner=made.inner, step_outer=made.cells // made.outer)
@@ -183,7 +184,7 @@ def pour(program: Program, made: Plan, gy: Any, gx: Any) -> None:
 
 
 def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of adaptive windows, whose rows of cells meet few rows of windows."""
+    """Launch cotangents of adaptive windows whose rows of cells have few readers."""
     names = ("row_spans", "column_readers", "rows", "columns", *(("scale",) if kind == "sum" else ()))
     given = tables(made, gy.device, *names)
     rows, columns = made.rows, made.columns
@@ -207,8 +208,8 @@ def bins(program: Program, made: Plan, kind: str, gy: Any, gx: Any, kept: tuple[
 
 
 def collect(program: Program, made: Plan, kind: str, x: Any, gy: Any, gx: Any, kept: tuple[Any, ...]) -> None:
-    """Cotangents of any windows: "first", "sum", "weights"; of ties, "tied", "alone" (only of whole
-    planes) and "shared"."""
+    """Launch cotangents of any windows: "first", "sum", "weights"; for ties "tied", "alone" (whole
+    planes only) and "shared"."""
     rows, columns = made.rows, made.columns
     whole = all(isinstance(axis, Adaptive) and axis.length == 1 for axis in (*made.depth, rows, columns))
     if kind == "sum" and whole and divisor(made)[0] == "all":

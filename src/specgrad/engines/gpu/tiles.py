@@ -1,9 +1,9 @@
-"""Tiles: a small model of the geometry says how many rows and columns a program and a lane have; no
-measurement, no benchmark's shape. Its numbers are in `tuned`.
+"""Tiles: the numbers of rows and columns per program and lane, by a small model of the geometry.
+The model's constants are in `tuned`; it has no special cases for benchmarked shapes.
 
-A lane has so many neighbouring columns that it reads sixteen bytes at once where they lie aligned,
-as far as registers allow what it holds or carries of each. Rows of windows that move one row at a
-time are streamed down long segments; others are held, a few at a time. Small planes are held whole.
+A lane has enough neighbouring columns to read sixteen bytes at once if aligned, as far as registers
+suffice. Rows of windows with stride 1 are streamed in long segments. Other rows are held, a few at
+a time. Small planes are held whole.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def accumulator(dtype: Any) -> Any:
 
 
 def computed(dtype: Any) -> Any:
-    """The type in which cells are computed."""
+    """The dtype in which cells are computed."""
     return COMPUTED.get(dtype, torch.float32)
 
 
@@ -41,7 +41,7 @@ def code_type(taps: int) -> Any:
 
 
 def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
-    """(per block, blocks): at most `most` of `length` in a block, the blocks nearly equal."""
+    """(per block, blocks): `length` divided into nearly equal blocks of at most `most`."""
     blocks = -(-length // max(most, 1))
     per = -(-length // blocks)
     per = -(-per // multiple) * multiple
@@ -49,7 +49,8 @@ def shared_evenly(length: int, most: int, multiple: int = 1) -> tuple[int, int]:
 
 
 def slides(made: Plan) -> bool:
-    """Whether rows and columns slide without gaps, over few enough of them to hold."""
+    """Whether rows and columns are sliding, without dilation, and with few enough taps for
+    registers."""
     if "slides" not in made.made:
         rows, columns = made.rows, made.columns
         found = False
@@ -66,15 +67,15 @@ def plane_taps(made: Plan) -> int:
 
 
 def counting(op: Any) -> tuple[str, int]:
-    """What an average is divided by: ("all", a number), or ("exists" or "real", 1), the taps that
-    do."""
+    """The divisor of an average: ("all", a number), or ("exists" or "real", 1) for the number of
+    such taps."""
     if getattr(op, "divisor_override", None) is not None:
         return "all", op.divisor_override
     return ("exists" if getattr(op, "count_include_pad", True) else "real"), 1
 
 
 def divisor(made: Plan) -> tuple[str, int]:
-    """As `counting`, but the number itself where all windows have the same."""
+    """`counting`, with the number itself if all windows have the same divisor."""
     if "divisor" not in made.made:
         how, number = counting(made.op)
         if how != "all":
@@ -88,20 +89,20 @@ def divisor(made: Plan) -> tuple[str, int]:
 
 
 def scale(made: Plan, kind: str, like: Any) -> Any:
-    """The number that a sum is divided by, as a table; anything if there is none."""
+    """A table with the divisor of a sum; any tensor for other kinds."""
     return made.table("scale", like.device) if kind == "sum" else like
 
 
 def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
-    """Lanes per program, and warps."""
+    """(lanes per program, warps)."""
     block = block or TUNE["lanes"]
     return (block, min(block // 32, 4)) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
 def lanes_of(made: Plan, rows: int, kind: str = "") -> int:
-    """Lanes per program: some in a thread where it has few rows of one plane, or where neighbours
-    in memory are of the inner batch; one warp's where maxima of more than three rows are held of
-    low planes."""
+    """Lanes per program. A thread has several lanes if it has few rows of one plane, or if
+    neighbours in memory are of the inner batch. A program has one warp for maxima over more than
+    three rows of low planes."""
     if kind == "max" and taps_of(made.rows) > 3 and made.rows.size < TUNE["rows ahead"] and made.inner == 1:
         return TUNE["lanes low"]
     small = plane_taps(made) <= TUNE["taps inner"]
@@ -115,13 +116,13 @@ def power_within(*numbers: int) -> int:
 
 
 def below_power(number: int) -> int:
-    """The largest power of two that is not greater."""
+    """The largest power of two of at most `number`."""
     return 1 << (max(number, 1).bit_length() - 1)
 
 
 def packs(made: Plan, kind: str, size: int, low: bool) -> str:
-    """ "packed" for the winners of half floats, where the codes that a program counts have room
-    beside them."""
+    """The kind "packed" for winners of half floats whose codes fit beside the numbers, else
+    `kind`."""
     rows: Any = made.rows
     columns: Any = made.columns
     if kind != "winners" or size > 2 or low or not streams(made, kind, size):
@@ -132,8 +133,8 @@ def packs(made: Plan, kind: str, size: int, low: bool) -> str:
 
 
 def half_winners(made: Plan, kind: str, size: int) -> bool:
-    """Whether these are winners of half floats in windows that move by one cell: they leave room
-    for twice the columns."""
+    """Whether these are winners of half floats in windows with stride 1, for which twice as many
+    columns fit."""
     rows: Any = made.rows
     columns: Any = made.columns
     flat = not made.depth and made.inner == rows.stride == columns.stride == 1
@@ -141,13 +142,13 @@ def half_winners(made: Plan, kind: str, size: int) -> bool:
 
 
 def registers_for(made: Plan, kind: str, size: int) -> int:
-    """How many numbers of rows a lane holds."""
+    """The number of registers of a lane for rows."""
     half = (kind == "max" and size == 2) or half_winners(made, kind, size)
     return TUNE["rows " + kind + (" half" if half else "")]
 
 
 def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
-    """(columns of windows that a lane has, columns of cells that it reads at once)."""
+    """(columns of windows per lane, columns of cells read at once)."""
     rows: Any = made.rows
     columns: Any = made.columns
     outer, group, depth, row, column, _ = made.steps
@@ -173,7 +174,7 @@ def columns_forward(made: Plan, kind: str, size: int) -> tuple[int, int]:
 
 
 def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
-    """(columns of cells that a lane has, columns of windows that it reads at once)."""
+    """(columns of cells per lane, columns of windows read at once)."""
     columns: Any = made.columns
     stride, readers = columns.stride, -(-made.rows.kernel // made.rows.stride)  # type: ignore[union-attr]
     if stride & (stride - 1) or stride > 8:
@@ -194,16 +195,15 @@ def columns_backward(made: Plan, kind: str, size: int) -> tuple[int, int]:
 
 
 def streams(made: Plan, kind: str, size: int) -> bool:
-    """Whether rows of windows are streamed: they move one row at a time, and are too high to be
-    held together."""
+    """Whether rows of windows are streamed: stride 1, and too many taps to be held together."""
     rows: Any = made.rows
     least = TUNE["stream " + (kind if kind in ("max", "sum") else "winners")]
     return bool(not made.depth and rows.stride == 1 and rows.kernel >= least)
 
 
 def ahead(made: Plan, kind: str) -> bool:
-    """Whether a program that streams has the next step's rows fetched while it folds this one's: it
-    carries so many that too few programs run side by side for one to work while another waits."""
+    """Whether a streaming program prefetches the next step's rows: with so many carried registers,
+    too few programs run at once to hide latency."""
     rows: Any = made.rows
     columns: Any = made.columns
     many = rows.kernel >= TUNE["taps ahead"] or (kind in ("winners", "packed") and columns.kernel > 1)
@@ -211,13 +211,13 @@ def ahead(made: Plan, kind: str) -> bool:
 
 
 def limited(registers: int) -> int:
-    """How many registers a lane has at most. The compiler takes a few more otherwise, and fewer
-    programs find room; 0 where it is not told."""
+    """The register limit of a lane, or 0 if it cannot be set. Without a limit the compiler uses a
+    few more registers, and fewer programs run at once."""
     return registers if NVIDIA else 0
 
 
 def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> int:
-    """As `limited`, for lanes that carry so many columns of rows; 0 where the compiler knows
+    """The register limit of lanes that carry this many columns of rows; 0 if the compiler chooses
     better."""
     rows: Any = made.rows
     columns: Any = made.columns
@@ -227,8 +227,8 @@ def registers_ahead(made: Plan, kind: str, size: int, wide: int) -> int:
 
 
 def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | None:
-    """(planes, rows, columns) that a program holds of small planes, whose windows move by one cell;
-    None if it does not hold any."""
+    """(planes, rows, columns) of a program that holds whole small planes, with stride 1; None if
+    programs hold none."""
     rows: Any = made.rows
     columns: Any = made.columns
     if made.depth or made.inner > 1 or made.steps[4] != 1 or rows.stride * columns.stride > 1 or not made.whole:
@@ -245,8 +245,8 @@ def whole_planes(made: Plan, kind: str, size: int) -> tuple[int, int, int] | Non
 
 
 def narrow(made: Plan, kind: str, size: int) -> int:
-    """How many rows a lane has of narrow planes, whose windows move by one cell and are as many as
-    the cells; 0 if rows are long, or lie so that they begin where lines of the cache do."""
+    """The number of rows per lane of narrow planes, with stride 1 and as many windows as cells; 0
+    if rows are long, or begin at cache lines."""
     rows: Any = made.rows
     columns: Any = made.columns
     if made.depth or made.inner > 1 or made.steps[4] != 1 or not made.whole or rows.stride * columns.stride > 1:
@@ -264,7 +264,7 @@ def narrow(made: Plan, kind: str, size: int) -> int:
 
 
 def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
-    """Rows of windows that a program holds at most, where a lane has so many columns."""
+    """The largest number of rows of windows per program, if a lane has `wide` columns."""
     rows: Any = made.rows
     most = TUNE["rows small"]
     if made.depth and kind == "winners":
@@ -278,15 +278,15 @@ def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
 
 
 def moves_by_one(made: Plan) -> bool:
-    """Whether winners' cotangents can go along rows and then columns in one call."""
+    """Whether winners' cotangents can be spread along rows and then columns in one call."""
     rows: Any = made.rows
     columns: Any = made.columns
     return not made.depth and made.inner == rows.stride == columns.stride == 1 and columns.before < columns.kernel
 
 
 def ring(made: Plan, size: int) -> int:
-    """Rows of the ring by which winners' cotangents go along rows in runs, where each window has a
-    winner; 0 if they go by halves."""
+    """Rows of the ring with which winners' cotangents are spread along rows by runs, if each window
+    has a winner; 0 for halves."""
     rows: Any = made.rows
     columns: Any = made.columns
     matches = rows.kernel * columns.kernel
@@ -297,13 +297,13 @@ def ring(made: Plan, size: int) -> int:
 
 
 def ring_bytes(slots: int, wide: int, lanes: int) -> int:
-    """Bytes of a ring: a word for each column of each lane, and bytes beside them."""
+    """Bytes of a ring: a word for each column of each lane, and a byte for its code."""
     return slots * (wide + -(-wide // 4)) * lanes * 4
 
 
 def crossing(made: Plan, size: int) -> tuple[int, int] | None:
-    """How many lanes to its left and right a lane hears from, where cotangents go along rows and
-    then columns in one call; None if they do not."""
+    """The numbers of lanes to the left and right with which a lane exchanges data, if cotangents
+    are spread along rows and then columns in one call; else None."""
     rows: Any = made.rows
     columns: Any = made.columns
     wide, matches = columns_backward(made, "first", size)[0], rows.kernel * columns.kernel
@@ -319,13 +319,13 @@ def crossing(made: Plan, size: int) -> tuple[int, int] | None:
 
 
 def one_axis(made: Plan) -> bool:
-    """Whether nothing is folded along columns."""
+    """Whether columns have no reduction."""
     columns: Any = made.columns
     return bool(made.inner == columns.kernel == columns.stride == 1 and columns.length == columns.size)
 
 
 def one_depth(made: Plan) -> Sliding | None:
-    """The depth, if it is one sliding axis that can be held in registers."""
+    """The depth, if it is one sliding axis with few enough taps for registers; else None."""
     axis = made.depth[0] if len(made.depth) == 1 else None
     if not isinstance(axis, Sliding) or axis.dilation > 1:
         return None
@@ -333,8 +333,8 @@ def one_depth(made: Plan) -> Sliding | None:
 
 
 def streams_depth(made: Plan, kind: str) -> bool:
-    """Whether windows of three axes are folded in one call that streams down the depth: few rows of
-    theirs are read twice."""
+    """Whether windows of three axes are reduced in one call that streams down the depth, since few
+    rows are read twice."""
     rows: Any = made.rows
     columns: Any = made.columns
     axis, most = one_depth(made), TUNE["depth volume_forward winners" if kind == "winners" else "depth volume_forward"]
@@ -344,7 +344,7 @@ def streams_depth(made: Plan, kind: str) -> bool:
 
 
 def streams_depth_back(made: Plan) -> bool:
-    """Whether cotangents of winners in windows of three axes are found in one call that streams
+    """Whether cotangents of winners in windows of three axes are computed in one call that streams
     down the depth."""
     rows: Any = made.rows
     columns: Any = made.columns
@@ -353,7 +353,7 @@ def streams_depth_back(made: Plan) -> bool:
 
 
 def step_down(made: Plan, kind: str, together: int) -> int:
-    """Rows that a program which streams reads before it writes."""
+    """Rows that a streaming program reads before it writes."""
     rows: Any = made.rows
     columns: Any = made.columns
     low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) and columns.kernel > 1

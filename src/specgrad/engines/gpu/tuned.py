@@ -1,8 +1,8 @@
-"""The numbers of the model in `tiles`, found by measuring one geometry of each kind on an H200;
-they are the same for all shapes."""
+"""The constants of the model in `tiles`, measured on an H200 for one geometry of each kind; they
+are the same for all shapes."""
 
 LONGEST = 32
-"""Rows of a window that are held in registers at most; of columns, fewer than twice as many."""
+"""The most rows of a window that are held in registers; for columns, less than twice as many."""
 TUNE = {
     "lanes": 128,  # per program
     "lanes stream": 64,  # where rows are streamed
@@ -112,6 +112,6 @@ TUNE = {
     "unroll winners": 4,  # and of small windows
 }
 SMALL = 16
-"""Taps of rows and columns up to which a smooth maximum holds all its cells."""
+"""The most taps of rows and columns for which a smooth maximum holds all cells."""
 LARGE = 32
-"""Taps from which a window that does not slide is reduced by many threads."""
+"""The fewest taps for which many threads reduce a window that does not slide."""

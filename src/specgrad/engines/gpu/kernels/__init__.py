@@ -1,2 +1,2 @@
-"""Triton kernels. A lane is one column of one plane (or one channel of it); a program walks some
-rows of many lanes."""
+"""Triton kernels. A lane is one column of one plane (or one channel of a column); a program handles
+some rows of many lanes."""

@@ -1,9 +1,9 @@
-"""What kernels are given beside tensors: the sizes of a call, and the tile that it is compiled
-for.
+"""Arguments of kernels other than tensors: the sizes of a call, and the tile for which it is
+compiled.
 
-Triton takes a named tuple as one argument. Each number of `Sizes` is specialised by itself, as an
-argument of its own would be; what a kernel does not read is None, which is not passed, and is no
-number if it is read after all. A `Tile` is one constant.
+Triton takes a named tuple as one argument, and specialises each number of `Sizes` separately. A
+field that a kernel does not use is None, is not passed, and fails if used. A `Tile` is one
+constant.
 """
 
 from typing import Any, NamedTuple
@@ -14,8 +14,8 @@ from ..calls import INTERPRETED
 
 
 class Sizes(NamedTuple):
-    """Numbers of a call. `steps` are between neighbours in memory, in elements or in vectors of
-    them; `_out` is of windows, the same name without it of cells."""
+    """Numbers of a call. `step_…` are the distances of neighbours in memory, in elements or
+    vectors; names with `_out` count windows, names without count cells."""
 
     lanes: Any = None
     outputs: Any = None
@@ -23,7 +23,7 @@ class Sizes(NamedTuple):
     blocks: Any = None
     outer: Any = None
     groups: Any = None
-    """Of the outer batch, whose axes were merged into two."""
+    """The size of the inner of two axes into which the outer batch was merged."""
     inner: Any = None
     depth_taps: Any = None
     step_outer: Any = None
@@ -41,13 +41,13 @@ class Sizes(NamedTuple):
     columns_before: Any = None
     columns_after: Any = None
     column_groups: Any = None
-    """Lanes of a row."""
+    """Lanes per row."""
     row_dilation: Any = None
     column_dilation: Any = None
     row_taps: Any = None
     column_taps: Any = None
     row_start: Any = None
-    """The padded row that the first program starts with."""
+    """The padded row at which the first program starts."""
     row_blocks: Any = None
     depths_out: Any = None
     depths: Any = None
@@ -55,15 +55,15 @@ class Sizes(NamedTuple):
     depths_after: Any = None
     depth_blocks: Any = None
     depth_candidates: Any = None
-    """Windows that read a cell, at most."""
+    """The largest number of windows that read a cell."""
     row_candidates: Any = None
     column_candidates: Any = None
     per: Any = None
-    """Rows or planes of a program that walks along them."""
+    """Rows or planes per program, in kernels that stream."""
 
 
 class Tables(NamedTuple):
-    """Tables of a plan, as `Plan` makes them."""
+    """Tables of a plan, as made by `Plan`."""
 
     depths: Any = None
     rows: Any = None
@@ -77,28 +77,29 @@ class Tables(NamedTuple):
 
 
 class Tile(NamedTuple):
-    """Constants of a kernel; `tile` makes one."""
+    """Compile-time constants of a kernel, made by `tile`."""
 
     ACC: Any
-    """The type of the computation."""
+    """The dtype of the computation."""
     BLOCK: int = 1
-    """Lanes of a program."""
+    """Lanes per program."""
     WIDE: bool = False
     """Whether offsets need 64 bits."""
     EVEN: bool = False
     """Whether all lanes exist."""
     KIND: str = ""
     COUNTED: str = "all"
-    """What a sum is divided by: "all", a number; "exists" or "real", the taps that do."""
+    """The divisor of a sum: "all", one number; "exists" or "real", the number of existing or real
+    taps."""
     DEPTH_TAPS: int = 1
     TAPS: int = 1
-    """Of rows, as STRIDE, BEFORE, SIZE (0: not known) and LENGTH are."""
+    """The taps of rows; STRIDE, BEFORE, SIZE (0: unknown) and LENGTH are of rows too."""
     STRIDE: int = 1
     BEFORE: int = 0
     SIZE: int = 0
     LENGTH: int = 0
     READERS: int = 1
-    """Rows of windows that read a row of cells."""
+    """The number of rows of windows that read a row of cells."""
     COLUMN_TAPS: int = 1
     COLUMN_STRIDE: int = 1
     COLUMN_BEFORE: int = 0
@@ -106,58 +107,58 @@ class Tile(NamedTuple):
     COLUMN_LENGTH: int = 0
     COLUMN_READERS: int = 1
     LOW_TAPS: int = 1
-    """Taps of the axes that were folded before, in the unit of which codes count rows."""
+    """The taps of axes that were reduced before; codes count rows in this unit."""
     LOW: bool = False
-    """Whether `low` has the codes of these axes."""
+    """Whether `low` has the codes of those axes."""
     DEEP: bool = False
     """Whether windows have depth."""
     WHOLE: bool = True
-    """Whether each window has a real cell."""
+    """Whether every window has a real cell."""
     PADDED: bool = False
-    """Whether some windows have others."""
+    """Whether some windows have padding."""
     ROWS: int = 1
-    """Rows of a program."""
+    """Rows per program."""
     CELLS: int = 1
-    """Rows of cells of a program."""
+    """Rows of cells per program."""
     STEP: int = 1
-    """Rows that are read before one is written."""
+    """Rows read before one is written."""
     V: int = 1
-    """Neighbouring columns of a lane."""
+    """Neighbouring columns per lane."""
     W: int = 1
-    """Columns that are read at once."""
+    """Columns read at once."""
     LEAD: int = 0
-    """Columns that are read before the first that is needed."""
+    """Columns read before the first needed one."""
     DENSE: bool = False
-    """Whether all V columns are written, side by side."""
+    """Whether all V columns exist and are contiguous when written."""
     FIXED: bool = True
     """Whether V is a multiple of the stride."""
     SHARE: str = ""
     NEED: int = 0
-    """A bit for each row that some window reads."""
+    """One bit per row: whether some window reads the row."""
     ALONE: bool = False
     """Whether a program has all rows."""
     AHEAD: bool = False
-    """Whether the next step's rows are fetched."""
+    """Whether the next step's rows are prefetched."""
     PAIRED: bool = False
-    """Whether codes go two in a word."""
+    """Whether two codes share a word."""
     SPARSE: bool = False
-    """Whether cells that won nothing are left out."""
+    """Whether cells that won nothing are not written."""
     CROSS_TAPS: int = 0
-    """Columns along which cotangents go in the same call."""
+    """Taps of columns, if the call also spreads along columns."""
     CROSS_BEFORE: int = 0
     LEFT: int = 0
-    """Lanes at either end, or lines of them, that are other programs'."""
+    """Lanes at either end, or lines of lanes, that belong to neighbouring programs."""
     RIGHT: int = 0
     N: int = 1
-    """A power of two, not less than LEFT + RIGHT."""
+    """A power of two, at least LEFT + RIGHT."""
     SLOTS: int = 0
-    """Rows of a ring, and the words that ask for its memory."""
+    """Rows of a ring; ASKED is the assembly that allocates the ring."""
     ASKED: str = ""
     PLANES: int = 1
-    """Planes of a program, of ROWS × COLUMNS."""
+    """Planes per program, each ROWS × COLUMNS."""
     COLUMNS: int = 1
     ZERO: bool = False
-    """Whether padding counts as 0; of ties, whether they share."""
+    """Whether padding counts as 0; for ties, whether they share."""
     RAGGED: bool = False
     """Whether some taps do not exist."""
     KEEP: bool = False
@@ -165,16 +166,16 @@ class Tile(NamedTuple):
     EXACT: bool = False
     """Whether all taps of all windows are real."""
     PLANE: bool = False
-    """Whether each window is a plane that lies as one line."""
+    """Whether each window is a plane that is contiguous in memory."""
     ACROSS: bool = False
-    """Whether neighbours in memory are of different windows."""
+    """Whether neighbours in memory belong to different windows."""
     UNROLL: int = 1
     OUTPUTS: int = 1
-    """Windows of a program."""
+    """Windows per program."""
     CHUNKS: int = 1
 
 
 def tile(**words: Any) -> Tile:
-    """A tile as kernels take it: of Triton's constants, where they are compiled."""
+    """A tile as kernels take it: compiled kernels need Triton's constants."""
     made = Tile(**words)
     return made if INTERPRETED else Tile(*map(tl.constexpr, made))

@@ -1,8 +1,8 @@
-"""What all kernels share: where a lane lies, which of two candidates leads, pairs of smooth maxima.
+"""Functions of all kernels: indices of lanes, comparison of candidates, pairs of smooth maxima.
 
-Canonical order of every tensor: (outer batch, depth, rows, columns, inner batch). A lane is (outer,
-column, inner), flat, so that no width of a plane leaves lanes idle and neighbours in memory are
-neighbours in a warp. Divisions are done once per program.
+All tensors have the canonical order (outer batch, depth, rows, columns, inner batch). A lane is a
+flat index of (outer, column, inner), so that narrow planes leave no lane idle and neighbours in
+memory are neighbours in a warp. Divisions are done once per program.
 """
 
 import triton
@@ -11,16 +11,16 @@ import triton.language as tl
 from ..calls import NVIDIA
 
 NAMED = tl.constexpr(NVIDIA)
-"""Whether instructions can be named."""
+"""Whether inline assembly can be used."""
 
 
 @triton.jit
 def lane(sizes, columns, blocks, tile: tl.constexpr, LEFT: tl.constexpr = 0, RIGHT: tl.constexpr = 0):
-    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these lanes
-    this one is).
+    """(outer, column, inner, whether the lane exists, which of the `blocks` programs on these
+    lanes).
 
-    EVEN: all lanes exist; then the compiler sees that neighbours are neighbours.
-    LEFT, RIGHT: lanes at either end that are the neighbour program's, here for what they know.
+    EVEN: all lanes exist; then the compiler knows that lanes are contiguous. LEFT, RIGHT: lanes at
+    either end that the neighbouring program writes, here to share their data.
     """
     program = tl.program_id(0)
     block = program // blocks
@@ -32,7 +32,7 @@ def lane(sizes, columns, blocks, tile: tl.constexpr, LEFT: tl.constexpr = 0, RIG
         inside = tl.full((tile.BLOCK,), True, tl.int1)
     else:
         inside = at < sizes.lanes
-        at = tl.minimum(at, sizes.lanes - 1)  # lanes that do not exist read what the last one reads, and write nothing
+        at = tl.minimum(at, sizes.lanes - 1)  # lanes that do not exist read the last lane's data, and write nothing
         if LEFT + RIGHT > 0:
             own = tl.arange(0, tile.BLOCK)
             inside = inside & (own >= LEFT) & (own < tile.BLOCK - RIGHT)
@@ -44,21 +44,20 @@ def lane(sizes, columns, blocks, tile: tl.constexpr, LEFT: tl.constexpr = 0, RIG
 
 @triton.jit
 def outer_offset(outer, groups, step_outer, step_group):
-    """Where an outer batch lies, whose axes were merged into two."""
+    """The offset of an outer batch that was merged into two axes."""
     which = outer // groups
     return which * step_outer + (outer - which * groups) * step_group
 
 
 @triton.jit
 def both(lanes, condition):
-    """A mask of lanes, if a scalar condition holds (of which Triton's interpreter makes
-    integers)."""
+    """A mask of lanes, and a scalar condition, of which Triton's interpreter makes an integer."""
     return (lanes & condition) != 0
 
 
 @triton.jit
 def pieces(block, W: tl.constexpr, BLOCK: tl.constexpr):
-    """The W columns of (BLOCK, W), each by itself; they lie in one thread, so nothing moves."""
+    """The W columns of (BLOCK, W) as a tuple. The columns are in one thread, so no data moves."""
     if W == 1:
         found = (tl.reshape(block, (BLOCK,)),)
     elif W == 2:
@@ -76,7 +75,7 @@ def pieces(block, W: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def bits(parts, W: tl.constexpr):
-    """W parts, a power of two, side by side: as many more axes of length 2."""
+    """W parts, a power of two, as a block with log2(W) more axes of length 2."""
     if W == 1:
         block = parts[0]
     else:
@@ -91,13 +90,14 @@ def bits(parts, W: tl.constexpr):
 
 @triton.jit
 def stacked(parts, W: tl.constexpr, BLOCK: tl.constexpr):
-    """What `pieces` undoes."""
+    """The inverse of `pieces`."""
     return tl.reshape(bits(parts, W), (BLOCK, W))
 
 
 @triton.jit
 def edges(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr):
-    """Which of a lane's vectors of W columns exist; `at` is LEAD before the first of its CELLS."""
+    """Which of a lane's vectors of W columns exist; `at` is LEAD columns before the first of its
+    CELLS."""
     real = ()
     for n in tl.static_range((LEAD + CELLS + W - 1) // W):
         real = real + ((at + n * W >= 0) & (at + n * W < columns),)
@@ -106,7 +106,7 @@ def edges(at, columns, LEAD: tl.constexpr, CELLS: tl.constexpr, W: tl.constexpr)
 
 @triton.jit
 def read_line(pointer, step, real, allowed, other, CELLS: tl.constexpr, TYPE: tl.constexpr, tile: tl.constexpr):
-    """CELLS neighbouring columns of one row, each by itself, read W at once; `pointer` is LEAD
+    """CELLS neighbouring columns of one row as a tuple, read W at once; `pointer` is LEAD columns
     before the first."""
     cells = ()
     for n in tl.static_range((tile.LEAD + CELLS + tile.W - 1) // tile.W):
@@ -124,7 +124,7 @@ def read_line(pointer, step, real, allowed, other, CELLS: tl.constexpr, TYPE: tl
 
 @triton.jit
 def write_line(pointer, step, value, inside, column, columns, tile: tl.constexpr):  # fmt: skip
-    """V neighbouring columns of one row. DENSE: all exist, side by side in memory."""
+    """Write V neighbouring columns of one row. DENSE: all exist, contiguous in memory."""
     value = value.to(pointer.dtype.element_ty)
     if tile.DENSE:
         place = tl.expand_dims(pointer, 1) + tl.expand_dims(tl.arange(0, tile.V), 0)
@@ -137,8 +137,7 @@ def write_line(pointer, step, value, inside, column, columns, tile: tl.constexpr
 
 @triton.jit
 def fetch(pointer):
-    """Have what a lane reads in its next step brought into the second cache: that takes no
-    register, as reading it now would."""
+    """Prefetch the data of a lane's next step into the L2 cache, which takes no register."""
     if NAMED:
         tl.inline_asm_elementwise("prefetch.global.L2 [$1]; mov.b32 $0, 0;", "=r,l", [pointer.to(tl.int64)], tl.int32,
                                   is_pure=False, pack=1)  # fmt: skip
@@ -146,34 +145,34 @@ def fetch(pointer):
 
 @triton.jit
 def clamped(index, last):
-    """The index, or the nearest that exists."""
+    """The index, clamped to 0 … last."""
     return tl.minimum(tl.maximum(index, 0), last)
 
 
 @triton.jit
 def took_lead(old, new):
-    """Whether a later candidate takes the lead: strictly greater, or NaN."""
+    """Whether a later candidate becomes the argmax: strictly greater, or NaN."""
     return (new > old) | (new != new)
 
 
 @triton.jit
 def tied(cell, best):
-    """Whether a cell is one of the maximal ones."""
+    """Whether a cell equals the maximum."""
     return (cell == best) | ((cell != cell) & (best != best))
 
 
 @triton.jit
 def quotient(code, taps: tl.constexpr, codes):
-    """code // taps of codes that were read from `codes`."""
+    """code // taps, for codes that were read from `codes`."""
     if codes.dtype.element_ty == tl.uint8:
-        return (code * (65536 // taps + 1)) >> 16  # division of a byte, which the compiler would make of bytes
+        return (code * (65536 // taps + 1)) >> 16  # division of a byte, which the compiler would compute in bytes
     return code // taps
 
 
 @triton.jit
 def divide(a, b, ACC: tl.constexpr):
     """a / b, rounded once."""
-    by = b * tl.full((), 1, ACC)  # a number that Triton took for a constant has no type of its own
+    by = b * tl.full((), 1, ACC)  # gives a type to a number that Triton took for a constant
     if tl.float32 == ACC:
         return tl.div_rn(a, tl.broadcast_to(by, a.shape))
     return a / by
@@ -181,7 +180,7 @@ def divide(a, b, ACC: tl.constexpr):
 
 @triton.jit
 def scaled(total, number, reciprocal):
-    """total / number, rounded once: an estimate, and its error added."""
+    """total / number, rounded once: an estimate by the reciprocal, plus a correction."""
     estimate = total * reciprocal
     missing = tl.fma(-estimate, tl.broadcast_to(number, total.shape), total)
     return tl.where(missing == missing, tl.fma(missing, tl.broadcast_to(reciprocal, total.shape), estimate), estimate)
@@ -195,7 +194,7 @@ def pivot(peak):
 
 @triton.jit
 def power(exponent, ROUGH: tl.constexpr):
-    """2^exponent. ROUGH: 0 for what is no normal number."""
+    """2^exponent. ROUGH: subnormal results are 0."""
     if ROUGH and NAMED:
         return tl.inline_asm_elementwise("ex2.approx.ftz.f32 $0, $1;", "=f,f", [exponent], tl.float32, is_pure=True,
                                          pack=1)  # fmt: skip
@@ -204,7 +203,7 @@ def power(exponent, ROUGH: tl.constexpr):
 
 @triton.jit
 def rough_logarithm(number):
-    """log2(number) but for 2^-22."""
+    """log2(number), with an error of 2^-22."""
     if NAMED:
         return tl.inline_asm_elementwise("lg2.approx.f32 $0, $1;", "=f,f", [number], tl.float32, is_pure=True, pack=1)
     return tl.log2(number)
@@ -212,8 +211,8 @@ def rough_logarithm(number):
 
 @triton.jit
 def joined(peak, total, other_peak, other_total, beta):
-    """The pair (peak, total) of two sets of cells, where total = Σ exp(β(cell - pivot)), for β >
-    0."""
+    """The pair (peak, total) of the union of two sets of cells, where total = Σ exp(β(cell -
+    pivot)), for β > 0."""
     most = tl.where(took_lead(peak, other_peak), other_peak, peak)
     shift = pivot(most)
     one = total * tl.exp(beta * (pivot(peak) - shift))
@@ -223,14 +222,14 @@ def joined(peak, total, other_peak, other_total, beta):
 
 @triton.jit
 def ceiling(a, b):
-    """ceil(a / b) where that is positive, and something not positive elsewhere."""
+    """ceil(a / b) if positive, else some number that is not positive."""
     return (a + b - 1) // b
 
 
 @triton.jit
 def tap_range(start, size, after, taps, dilation):
-    """The first real tap, the one after the last, and the number of existing ones, of windows that
-    start here."""
+    """The first real tap, the tap after the last real one, and the number of existing taps, of
+    windows that start at `start`."""
     first = tl.maximum(ceiling(-start, dilation), 0)
     last = tl.maximum(tl.minimum(ceiling(size - start, dilation), taps), 0)
     existing = tl.maximum(tl.minimum(ceiling(size + after - start, dilation), taps), 0)

@@ -1,10 +1,10 @@
-"""How numbers in registers are folded: to sums, to maxima, or to maxima and the codes of their
-winners; and what may have gone wrong.
+"""Reductions of numbers in registers: sums, maxima, and maxima with the codes of winners; and the
+check for special values.
 
-Folds of windows that overlap double: windows of 2, 4, 8 …, of which two overlapping ones make a
-maximum and disjoint ones a sum; or they share what they have in common. Maxima are the hardware's
-where nobody asks for winners and it has some (it has none of doubles); winners of half floats go
-with their numbers in one integer.
+Reductions of overlapping windows double: windows of 2, 4, 8 …, of which two overlapping ones give a
+maximum, disjoint ones a sum. Or the windows' common part is reduced once. Maxima without codes use
+the hardware's instruction if there is one (not for doubles). Winners of half floats are packed with
+their codes in one integer.
 """
 
 import triton
@@ -23,16 +23,16 @@ def filled(value, N: tl.constexpr, BLOCK: tl.constexpr, TYPE: tl.constexpr):
 
 
 LAST = tl.constexpr(4095)
-"""The last code that can be packed."""
+"""The largest code that can be packed."""
 
 
 @triton.jit
 def packed(cell, code):
-    """A half float, as a float32, and a code in one integer: the greater number is greater, and of
-    equals that of the lower code.
+    """A half float (as a float32) and a code in one integer, which orders by number, then by lower
+    code.
 
-    A half float leaves at least 13 bits of a float32: twelve for the code and one for the sign, as
-    -0.0 and 0.0 are equal.
+    A half float leaves at least 13 bits of a float32: twelve for the code and one for the sign,
+    since -0.0 equals 0.0.
     """
     bits = cell.to(tl.int32, bitcast=True)
     sign = bits >> 31
@@ -41,16 +41,16 @@ def packed(cell, code):
 
 @triton.jit
 def unpacked(key):
-    """The number and the code in an integer."""
+    """The number and the code of a packed integer."""
     low = key & 0x1FFF
     return (tl.abs(key - low) | (low << 31)).to(tl.float32, bitcast=True), LAST - (low >> 1)
 
 
 @triton.jit
 def overtaken(best, code, other, other_code):
-    """The greater of two and its code, the first of equals: a comparison and, if it holds, two sums
-    with -0.0. Such a sum has the bits of its number, also of a code taken for one; and there are
-    twice as many units that add as there are that compare or select."""
+    """The greater of two numbers and its code, the first of equals: one comparison and two
+    conditional additions of -0.0. Adding -0.0 copies the bits, also of a code as a float. Hardware
+    has twice as many units for additions as for comparisons or selections."""
     return tl.inline_asm_elementwise(
         "{ .reg .pred p; setp.gt.f32 p, $4, $2; mov.b32 $0, $2; mov.b32 $1, $3;"
         "  @p add.f32 $0, $4, 0f80000000; @p add.f32 $1, $5, 0f80000000; }",
@@ -64,10 +64,10 @@ def overtaken(best, code, other, other_code):
 
 @triton.jit
 def argmax_fold(best, code, other, other_code, KIND: tl.constexpr):
-    """The sum or the greater of two, the first of equals; NaN only leads where maxima are the
-    hardware's. See `note` about zeros.
+    """The sum or the greater of two, the first of equals; NaN wins only in hardware maxima. For
+    zeros see `note`.
 
-    "rivals" are winners in kernels that compare more than they read.
+    "rivals" are winners in kernels bound by comparisons rather than by reads.
     """
     if KIND == "sum":
         found = best + other
@@ -86,9 +86,9 @@ def argmax_fold(best, code, other, other_code, KIND: tl.constexpr):
 @triton.jit
 def slide_argmax(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr, KIND: tl.constexpr,
                SHARE: tl.constexpr = ""):  # fmt: skip
-    """Fold numbers to COUNT windows of TAPS of them; codes know their place already. SHARE "pairs":
-    of 3 or 5, two windows and what they have in common, which are fewer steps than doubling
-    takes."""
+    """Reduce numbers to COUNT windows of TAPS numbers; codes already include the offsets. SHARE
+    "pairs": for 3 or 5 taps, two windows share their common part, which takes fewer steps than
+    doubling."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
     PAIRS: tl.constexpr = SHARE == "pairs" and STRIDE == 1 and (TAPS == 3 or TAPS == 5)
@@ -132,7 +132,7 @@ def slide_argmax(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: 
 
 @triton.jit
 def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexpr):
-    """Add terms to COUNT windows of TAPS of them; no sum is ever subtracted."""
+    """Sums of COUNT windows of TAPS terms, without subtraction."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     N: tl.constexpr = (COUNT - 1) * STRIDE + TAPS
     final = ()
@@ -162,7 +162,7 @@ def slide_sum(sums, COUNT: tl.constexpr, TAPS: tl.constexpr, STRIDE: tl.constexp
 
 @triton.jit
 def part(rows, BEGIN: tl.constexpr, END: tl.constexpr):
-    """Some of a tuple."""
+    """The elements BEGIN … END of a tuple."""
     found = ()
     for i in tl.static_range(BEGIN, END):
         found = found + (rows[i],)
@@ -171,7 +171,7 @@ def part(rows, BEGIN: tl.constexpr, END: tl.constexpr):
 
 @triton.jit
 def run(bests, codes, BEGIN: tl.constexpr, END: tl.constexpr, KIND: tl.constexpr):
-    """Some neighbours, folded."""
+    """The reduction of neighbours BEGIN … END."""
     MIDDLE: tl.constexpr = (BEGIN + END) // 2
     if END - BEGIN == 1:
         found = (bests[BEGIN], codes[BEGIN])
@@ -184,9 +184,9 @@ def run(bests, codes, BEGIN: tl.constexpr, END: tl.constexpr, KIND: tl.constexpr
 
 @triton.jit
 def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl.constexpr):
-    """As `slide_argmax` and `slide_sum`, of up to TAPS windows that move by one: what they all have
-    is folded once, and so is what lies before and after it, from there outwards. These are fewer
-    steps, but more of them wait for each other."""
+    """`slide_argmax` and `slide_sum` for up to TAPS windows with stride 1: the common part is
+    reduced once, and the parts before and after it outwards. This takes fewer steps, but with
+    longer dependencies."""
     core, core_code = run(bests, codes, COUNT - 1, TAPS, KIND)
     lefts = ()
     rights = ()
@@ -213,7 +213,7 @@ def slide_shared(bests, codes, COUNT: tl.constexpr, TAPS: tl.constexpr, KIND: tl
 
 @triton.jit
 def lowest(KIND: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
-    """What a fold of V windows begins with, which changes nothing."""
+    """The neutral element of a reduction, for V windows."""
     if KIND == "sum":
         begin = tl.zeros((BLOCK, V), ACC)
     else:
@@ -225,7 +225,7 @@ def lowest(KIND: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.con
 
 @triton.jit
 def unnoted(x, KIND: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl.constexpr):
-    """What `note` begins with: a trace of the cells, and of the values."""
+    """The initial traces of `note`: of the cells, and of the values."""
     COMPARED: tl.constexpr = x.dtype.element_ty.primitive_bitwidth == 16 or W == 1
     TRACE: tl.constexpr = tl.int32 if KIND == "max" and tl.float32 == ACC else tl.int1 if COMPARED else ACC
     return tl.zeros((BLOCK,), TRACE), tl.full((BLOCK,), 1, ACC)
@@ -233,12 +233,12 @@ def unnoted(x, KIND: tl.constexpr, W: tl.constexpr, ACC: tl.constexpr, BLOCK: tl
 
 @triton.jit
 def note(trace, cells, N: tl.constexpr):
-    """What tells that cells are to be visited again, one by one.
+    """Update the trace, which tells whether the windows must be recomputed cell by cell.
 
-    Where maxima are the hardware's, a -0.0, the lowest of all bits, since it takes that for less
-    than 0.0. Where cells are compared, a NaN: it makes a sum NaN, which costs less than to compare;
-    but of half floats two are compared at once, and of cells that are read one by one the sum waits
-    for each.
+    For hardware maxima the trace finds -0.0, whose bits are the lowest integer, since the hardware
+    orders -0.0 below 0.0. For comparisons the trace finds NaN by a sum, which costs less than a
+    comparison. Two half floats are compared at once, though, and for single cells the sum would
+    have to wait for each.
     """
     for e in tl.static_range(N):
         if trace.dtype == tl.int32:
@@ -252,7 +252,7 @@ def note(trace, cells, N: tl.constexpr):
 
 @triton.jit
 def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.constexpr):
-    """A -0.0 among the cells only matters where a maximum is 0."""
+    """Update the least |value|: a -0.0 among the cells only matters if a maximum is 0."""
     if KIND == "max" and smallest.dtype == tl.float32:
         parts = pieces(value, V, BLOCK)
         for v in tl.static_range(V):
@@ -262,7 +262,7 @@ def note_values(smallest, value, V: tl.constexpr, KIND: tl.constexpr, BLOCK: tl.
 
 @triton.jit
 def doubtful(trace, smallest):
-    """Whether what was noted makes it necessary to go over a program's windows again."""
+    """Whether the traces require recomputing a program's windows."""
     if trace.dtype == tl.int32:
         doubt = (trace == -1 << 31) & (smallest == 0)
     else:

@@ -1,15 +1,14 @@
-"""Cotangents of large windows, by halves: a row of windows hands what it has to two rows of windows
-half as high, and these to cells.
+"""Cotangents of large windows, by halves: a row of windows passes its cotangents to two rows of
+windows of half the height, and finally to cells.
 
-A window of n rows is made of two of ceil(n / 2), the second of which starts n // 2 rows below. A
-winner that is not in the first is in the second, and whoever hands something to a smaller window
-agrees on who won that one. A program walks down the rows of windows; what is meant for a second
-half waits for its row: as many rows wait as a window has, less one, and a cell costs the logarithm
-of the window's height.
+A window of n rows is the union of two windows of ceil(n / 2) rows, the second n // 2 rows below the
+first. A winner outside of the first half is in the second, and all windows with a winner in a
+smaller window have the same winner there. A program streams down the rows of windows. A cotangent
+for a second half waits for its row: n - 1 rows wait, and the cost per cell is the logarithm of n.
 
-Codes count back from the last cell of a window, so that they stay what they are while they wait for
-its second half. One that lies before a window knows nothing of it, and then the cotangent beside it
-is 0; of two the nearer is right, since those that lie in a window are equal.
+Codes count back from the last cell of a window, so that they do not change while they wait for its
+second half. A code that lies before a window does not apply to it, and its cotangent is 0. Of two
+codes the nearer one is used, since all codes inside a window are equal.
 """
 
 import triton
@@ -22,8 +21,7 @@ from .runs import advance, cleared, complete, room, windows
 
 @triton.jit
 def nearer(codes, others, BY: tl.constexpr, PAIRED: tl.constexpr):
-    """The lesser of codes - BY and of others, as numbers without a sign. PAIRED: a word has two of
-    them, of 16 bits each."""
+    """min(codes - BY, others), unsigned. PAIRED: a word has two codes of 16 bits."""
     if not PAIRED:
         least = tl.minimum((codes - BY).to(tl.uint32, bitcast=True), others.to(tl.uint32, bitcast=True))
         found = least.to(tl.int32, bitcast=True)
@@ -39,11 +37,11 @@ def nearer(codes, others, BY: tl.constexpr, PAIRED: tl.constexpr):
 
 @triton.jit
 def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
-    """Of two shares, whose codes are in one word: what is left to the first halves, and what waits
-    for the second: those of codes below.
+    """For two shares with codes in one word: the parts for the first halves, and the parts that
+    wait for the second halves, with codes below BELOW.
 
-    Small numbers are compared as the half floats of the same bits, two at once; negative ones are
-    no numbers, and their shares are 0.
+    Small integers are compared as half floats with the same bits, two at once. Negative ones are
+    NaN, and their shares are 0.
     """
     if NAMED:
         below = tl.full(codes.shape, BELOW * 0x10001, tl.int32)
@@ -56,7 +54,7 @@ def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
             is_pure=True,
             pack=1,
         )
-        # compared again: there is no room to keep who was found late until here
+        # compared again, since no register is free to keep the result
         second, other_second = tl.inline_asm_elementwise(
             "{ .reg .pred p, q; setp.lt.f16x2 p|q, $4, $5; selp.f32 $0, $2, 0f00000000, p; selp.f32 $1, $3, "
             "0f00000000, q; }",
@@ -75,10 +73,12 @@ def handed(share, other, waiting, other_waiting, codes, BELOW: tl.constexpr):
 @triton.jit
 def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS: tl.constexpr, V: tl.constexpr,
             PAIRED: tl.constexpr):  # fmt: skip
-    """What a row of windows leaves to the row of cells that they start with; and all that waits:
-    for the first halving, the oldest row first, then for the others. Codes of a second half, and
-    those of nobody, are negative when counted to the end of the first; as numbers without a sign
-    they are greater than all others."""
+    """The cotangents of a row of cells from the row of windows that starts there; and all waiting
+    rows: for the first halving, oldest first, then for the others.
+
+    Codes of a second half, and of no winner, are negative when counted to the end of the first
+    half. As unsigned numbers they exceed all others.
+    """
     HALF: tl.constexpr = TAPS // 2
     WORDS: tl.constexpr = V // 2 if PAIRED else V
     if TAPS == 1:
@@ -110,8 +110,8 @@ def descend(shares, codes, waiting, waiting_codes, TAPS: tl.constexpr, LOW_TAPS:
 
 @triton.jit
 def arrivals(gy, codes, source, real, allowed, NOBODY: tl.constexpr, tile: tl.constexpr):
-    """A row of windows. WHOLE: each has a winner, as all must whose codes are PAIRED; NOBODY is the
-    code of one that has none."""
+    """The shares and codes of a row of windows. WHOLE: each has a winner, as PAIRED requires.
+    NOBODY is the code of no winner."""
     if tile.W > 1:
         source = source * tile.W
     shares = read_line(gy + source, 1, real, allowed, 0, tile.V, tile.ACC, tile)
@@ -123,16 +123,15 @@ def arrivals(gy, codes, source, real, allowed, NOBODY: tl.constexpr, tile: tl.co
         if not tile.PAIRED:
             placed = placed + ((NOBODY - 1) - won[v],)
         elif v % 2 == 1:
-            # where only the second is read beyond the edge, or both, what is borrowed from it does
-            # not matter
+            # beyond the edge, in the second half or both, a borrow does not matter
             placed = placed + (((NOBODY - 1) * 0x10001 - won[v - 1]) - (won[v] << 16),)
     return given, placed
 
 
 @triton.jit
 def taps_of(codes, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr):
-    """What V codes say about the other axes: a tap, or a number that is none, also without its sign
-    and as a byte."""
+    """The taps of V codes along the other axes; a tap that does not exist stays invalid without its
+    sign and as a byte."""
     taps = ()
     for w in tl.static_range(V // 2 if PAIRED else V):
         if PAIRED:
@@ -146,8 +145,8 @@ def taps_of(codes, LOW_TAPS: tl.constexpr, V: tl.constexpr, PAIRED: tl.constexpr
 
 @triton.jit
 def given(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
-    """Two cells' totals, with the share of a window added if they lie at its tap, which is in both
-    halves of a word."""
+    """Two cells' totals plus the share of a window if they are at its tap, which is in both halves
+    of a word."""
     if NAMED:
         known = tl.full(taps.shape, TAP + OTHER * 0x10000, tl.int32)
         return tl.inline_asm_elementwise(
@@ -164,7 +163,7 @@ def given(share, total, other, taps, TAP: tl.constexpr, OTHER: tl.constexpr):
 
 @triton.jit
 def given_one(share, total, taps, TAP: tl.constexpr):
-    """As `given`, one cell's total."""
+    """`given` for one cell's total."""
     known = tl.full(taps.shape, TAP * 0x10001, tl.int32)
     if NAMED:
         return tl.inline_asm_elementwise("{ .reg .pred p, q; setp.eq.f16x2 p|q, $3, $4; mov.b32 $0, $2; "
@@ -176,9 +175,9 @@ def given_one(share, total, taps, TAP: tl.constexpr):
 @triton.jit
 def added(totals, share, tap, FIRST: tl.constexpr, TAPS: tl.constexpr, BASE: tl.constexpr, V: tl.constexpr,
           PAIRED: tl.constexpr, MIXED: tl.constexpr = False):  # fmt: skip
-    """V cells' totals with the share of a window whose winner is at the tap, which is in both
-    halves of a word if PAIRED; the first cell is tap FIRST of it, and taps count from BASE. MIXED:
-    cells that are left alone are compared as integers, by other units than half floats."""
+    """V cells' totals, plus the share of a window at its winner's tap. The first cell is the
+    window's tap FIRST, and taps count from BASE. PAIRED: the tap is in both halves of a word.
+    MIXED: single cells are compared as integers, which other units execute than half floats."""
     found = ()
     for v in tl.static_range(V):
         if PAIRED and v % 2 == 0 and FIRST + v >= 0 and FIRST + v + 1 < TAPS:
@@ -209,8 +208,8 @@ def bytes_of(taps, V: tl.constexpr):
 
 @triton.jit
 def cross(shares, words, group, groups, BEFORE: tl.constexpr, tile: tl.constexpr):  # fmt: skip
-    """V cells of a row: what its windows' sums give those that won them along the columns,
-    neighbouring lanes' windows included.
+    """V cells of a row: sums over the windows in which they won along the columns, including
+    windows of neighbouring lanes.
 
     A window's winner is a byte, up to four of which are in a word.
     """
@@ -239,8 +238,8 @@ def cross(shares, words, group, groups, BEFORE: tl.constexpr, tile: tl.constexpr
 
 @triton.jit
 def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
-    """Whether a lane or the one beside it, which write to the same 32 bytes, has a tap that exists:
-    memory is written in such pieces."""
+    """Whether a lane, or the other lane of its pair, has a winner. Both lanes write to the same 32
+    bytes, the unit of memory writes."""
     least = taps[0].to(tl.uint32, bitcast=True)
     for v in tl.static_range(1, V):
         least = tl.minimum(least, taps[v].to(tl.uint32, bitcast=True))
@@ -250,16 +249,14 @@ def won_by_some(taps, TAPS: tl.constexpr, V: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
-    """Cotangents of the winners of windows that move down one row at a time, along rows; `per` rows
-    of cells.
+    """Cotangents of winners of windows with row stride 1, spread along rows; `per` rows of cells.
 
-    What the codes say about the other axes goes to `low`, if they have taps; or, if there are
-    CROSS_TAPS, cotangents go on along these columns at once: then a program has one warp, whose
-    lanes tell each other.
+    The codes of the other axes are written to `low`, if these have taps. With CROSS_TAPS,
+    cotangents are also spread along these columns; then a program has one warp, whose lanes
+    exchange data.
 
-    SPARSE: whoever reads `gx` looks at `low` first, so that what nobody won need not be written: of
-    large windows, most of it. With SLOTS cotangents go in runs, and then along columns; else by
-    halves.
+    SPARSE: readers of `gx` check `low` first, so cells without a winner need not be written; for
+    large windows these are most. SLOTS: by runs instead of halves.
     """
     outer, group, _within, inside, program = lane(
         sizes, sizes.column_groups, sizes.row_blocks, tile, tile.LEFT, tile.RIGHT
@@ -313,7 +310,7 @@ def vjp_halving(gy, codes, gx, low, ring, scale, sizes, tile: tl.constexpr):
             taps = ()
             if tile.SLOTS:
                 line = first_line + s * tile.STEP + u
-                # by its first tap; below the last row, no cell's
+                # a winner below the last row belongs to no cell
                 winner = tl.where(line < sizes.rows_out, line, line + tile.TAPS)
                 waiting, waiting_codes = advance(ring, begin, arriving[u], won[u], waiting, waiting_codes, winner, tile)
                 shares, words = complete(ring, begin, line, NONE, tile)

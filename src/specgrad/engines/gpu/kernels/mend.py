@@ -1,4 +1,4 @@
-"""What torch's maxima of channels_last images name wrongly, put right."""
+"""Correction of the indices of torch's max pooling of channels_last images."""
 
 import triton
 import triton.language as tl
@@ -6,8 +6,8 @@ import triton.language as tl
 
 @triton.jit
 def name_first(y, places, sizes, tile: tl.constexpr):
-    """Where a maximum is -inf, its place becomes the first real cell of its window; y and places
-    lie as (batch, rows, columns, channels), windows are not dilated."""
+    """Where a maximum is -inf, set its index to the first real cell of its window; y and places are
+    (batch, rows, columns, channels), without dilation."""
     at = tl.program_id(0).to(tl.int64) * tile.BLOCK + tl.arange(0, tile.BLOCK)
     lowest = tl.load(y + at, at < sizes.outputs, 0.0).to(tl.float32) == float("-inf")
     window = at // sizes.inner

@@ -1,9 +1,9 @@
-"""Narrow planes, whose windows move by one cell and are as many as the cells: a lane has some
-neighbouring columns of a few rows.
+"""Narrow planes, with stride 1 and as many windows as cells: a lane has some neighbouring columns
+of a few rows.
 
-So a program reads and writes one piece of memory, however short the rows are. It folds columns as
-`rows` does; then lanes tell those above and below what they found. Some lanes at either end of a
-program are its neighbours', here for what they know.
+So a program reads and writes one contiguous block, however short the rows are. It reduces columns
+as `rows` does; then lanes exchange results with the lanes above and below. Some lanes at either end
+of a program belong to its neighbours, and only provide data.
 """
 
 import triton
@@ -17,15 +17,15 @@ from .rows import Memory, Place, finish, fold_columns, reach, retrace
 
 @triton.jit
 def told(found, index, N: tl.constexpr, BLOCK: tl.constexpr):
-    """What N other lanes found, each by itself."""
+    """The results of N other lanes, as a tuple."""
     return pieces(tl.reshape(tl.gather(found, index, 0), (BLOCK, N)), N, BLOCK)
 
 
 @triton.jit
 def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
-    """Maximum, winners or sum of planes of SIZE × COLUMN_SIZE cells; a lane has ROWS rows, and
-    hears from LEFT lines of lanes above and RIGHT below; N: a power of two that is not less than
-    these together."""
+    """Maximum, winners or sum of planes of SIZE × COLUMN_SIZE cells. A lane has ROWS rows, and gets
+    results from LEFT lines of lanes above and RIGHT below; N: a power of two, at least LEFT +
+    RIGHT."""
     CELLS: tl.constexpr = tile.V - 1 + tile.COLUMN_TAPS
     GROUPS: tl.constexpr = tile.COLUMN_SIZE // tile.V
     LINES: tl.constexpr = tile.SIZE // tile.ROWS
@@ -78,7 +78,7 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
         bests = ()
         codes = ()
         for q in tl.static_range(-tile.BEFORE, tile.TAPS + tile.ROWS - 1 - tile.BEFORE):
-            # rows from the lane's first on: row q % ROWS of the lane q // ROWS lines away
+            # rows counted from the lane's first: row q % ROWS of the lane q // ROWS lines away
             if q >= 0 and q < tile.ROWS:
                 best, code = own[q][v], own_codes[q][v]
             else:
@@ -90,7 +90,7 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
                 )
                 code = own_codes[0][v]
                 if tile.KIND == "winners":
-                    # a line further, codes are greater by the taps of its rows, in each byte
+                    # codes grow by the taps of a line's rows per line, in each byte
                     word = words[q % tile.ROWS][q // tile.ROWS + tile.LEFT - (q >= tile.ROWS)] + q // tile.ROWS * (
                         tile.ROWS * tile.COLUMN_TAPS * 0x1010101
                     )

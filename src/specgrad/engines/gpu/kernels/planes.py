@@ -1,9 +1,8 @@
-"""Small planes, several whole ones per program: a thread has a row of cells, then a column of what
-their windows gave, or back.
+"""Small planes, several whole ones per program: a thread has a row of cells, then a column of the
+rows' windows, or in reverse.
 
-Memory is read and written in one piece whatever the width of a plane; between rows and columns
-numbers change threads. Which cells a window has is known when a kernel is compiled, so padding is
-neither read nor folded.
+Memory is accessed contiguously for every plane width. Between rows and columns, data move between
+threads. The cells of each window are known at compile time, so padding is neither read nor reduced.
 """
 
 import triton
@@ -18,8 +17,8 @@ from .rows import Memory, Place, retrace
 @triton.jit
 def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
            KIND: tl.constexpr):  # fmt: skip
-    """The o-th window, of folds of 2^level neighbours: two that overlap make a maximum, disjoint
-    ones a sum."""
+    """The o-th window, from reductions of 2^level neighbours: two overlapping ones give a maximum,
+    disjoint ones a sum."""
     FIRST: tl.constexpr = max(o - BEFORE, 0)
     COUNT: tl.constexpr = min(o - BEFORE + TAPS, SIZE) - FIRST
     found, code = levels[0][FIRST], level_codes[0][0]
@@ -39,7 +38,7 @@ def window(levels, level_codes, o: tl.constexpr, SIZE: tl.constexpr, TAPS: tl.co
 @triton.jit
 def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
             KIND: tl.constexpr):  # fmt: skip
-    """All LENGTH windows of a line of SIZE cells, which move by one."""
+    """All LENGTH windows of a line of SIZE cells, with stride 1."""
     levels = (cells,)
     level_codes = (codes,)
     for level in tl.static_range(4):
@@ -66,7 +65,7 @@ def windows(cells, codes, SIZE: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.con
 
 @triton.jit
 def lines(block, N: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr):
-    """The first N of W columns of a block, each by itself."""
+    """The first N of W columns of a block, as a tuple."""
     parts = pieces(tl.reshape(block, (BLOCK, W)), W, BLOCK)
     found = ()
     for i in tl.static_range(N):
@@ -76,7 +75,7 @@ def lines(block, N: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def side_by_side(parts, N: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr):
-    """What `lines` undoes; the last again where there are less than W."""
+    """The inverse of `lines`; missing columns repeat the last one."""
     every = ()
     for i in tl.static_range(W):
         every = every + (parts[min(i, N - 1)],)
@@ -85,7 +84,7 @@ def side_by_side(parts, N: tl.constexpr, W: tl.constexpr, BLOCK: tl.constexpr):
 
 @triton.jit
 def turned(parts, N: tl.constexpr, M: tl.constexpr, PLANES: tl.constexpr, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """N columns of planes of ROWS × COLUMNS, as the first M of their rows."""
+    """N columns of planes of ROWS × COLUMNS, transposed to the first M of their rows."""
     block = tl.reshape(side_by_side(parts, N, COLUMNS, PLANES * ROWS), (PLANES, ROWS, COLUMNS))
     return lines(tl.permute(block, (0, 2, 1)), M, ROWS, PLANES * COLUMNS)
 
@@ -111,7 +110,7 @@ def grid(first, step_row, HIGH: tl.constexpr, ACROSS: tl.constexpr, ROWS: tl.con
 
 @triton.jit
 def columns_of(outer, COUNT: tl.constexpr, PLANES: tl.constexpr, COLUMNS: tl.constexpr, WIDE: tl.constexpr):
-    """(plane, column, whether it exists) of lanes that have a column each."""
+    """(plane, column, whether it exists) for lanes with one column each."""
     lane = tl.arange(0, PLANES * COLUMNS)
     plane = tl.program_id(0) * PLANES + lane // COLUMNS
     inside = (plane < outer) & (lane % COLUMNS < COUNT)
@@ -123,7 +122,7 @@ def columns_of(outer, COUNT: tl.constexpr, PLANES: tl.constexpr, COLUMNS: tl.con
 
 @triton.jit
 def nearest(values, N: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
-    """The least |value| of N lines, NaN left out."""
+    """The least |value| of N lines, without NaN."""
     least = tl.full((BLOCK,), 1, ACC)
     for o in tl.static_range(N):
         least = tl.minimum(least, tl.abs(values[o]))
@@ -132,8 +131,8 @@ def nearest(values, N: tl.constexpr, BLOCK: tl.constexpr, ACC: tl.constexpr):
 
 @triton.jit
 def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
-    """Maximum, winners or sum of windows that move by one cell; each has a real cell. Planes are
-    held as ROWS × COLUMNS."""
+    """Maximum, winners or sum of windows with stride 1, each with a real cell. Planes are held as
+    ROWS × COLUMNS."""
     HIGH: tl.constexpr = tile.PLANES * tile.ROWS
     ACROSS: tl.constexpr = tile.PLANES * tile.COLUMNS
     FOLD: tl.constexpr = "rivals" if tile.KIND == "winners" and x.dtype.element_ty == tl.float32 else tile.KIND
@@ -177,7 +176,7 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
         again = doubtful(trace, smallest)
     if again:
         base = outer_offset(plane, sizes.groups, sizes.step_outer, sizes.step_group) + column - tile.COLUMN_BEFORE
-        row = tl.program_id(0) * 0 - tile.BEFORE  # a number of the device
+        row = tl.program_id(0) * 0 - tile.BEFORE  # as a tensor, not a constant
         here = Place(base, target, tile.COLUMN_LENGTH, column, inside, 0, row, 0)
         own = Sizes(
             inner=1,
@@ -200,7 +199,7 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
             value = scaled(bests[o], number, reciprocal) if tile.KIND == "sum" else bests[o]
             tl.store(y + target + o * tile.COLUMN_LENGTH, value.to(y.dtype.element_ty), mask=inside)
             if tile.KIND == "winners":
-                # codes count from the plane's first cell, a window's from its own
+                # codes here count from the plane's first cell, results from a window's
                 code = codes[o] - (column + ((o - tile.BEFORE) * tile.COLUMN_TAPS - tile.COLUMN_BEFORE))
                 tl.store(kept + target + o * tile.COLUMN_LENGTH, code.to(kept.dtype.element_ty), mask=inside)
 
@@ -208,8 +207,8 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
 @triton.jit
 def match(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.constexpr, BEFORE: tl.constexpr,
           LOW: tl.constexpr):  # fmt: skip
-    """What the windows of a line give its i-th cell, if it won them; and what is known of the other
-    axis."""
+    """The cotangent of a line's i-th cell from the windows that it won, and their codes of the
+    other axis."""
     total = tl.zeros_like(arriving[0])
     known = lows[0]
     for o in tl.static_range(LENGTH):
@@ -223,10 +222,10 @@ def match(arriving, taps, lows, i: tl.constexpr, LENGTH: tl.constexpr, TAPS: tl.
 
 @triton.jit
 def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
-    """Cotangents of winners: along columns of windows to the rows that won, then along these to the
-    cells.
+    """Cotangents of winners: along columns of windows to the rows that won, then along these rows
+    to the cells.
 
-    All windows of a column that a row won agree on the cell, so one of their codes is enough.
+    All windows of a column won by one row have the same winner, so one of their codes is enough.
     """
     plane, column, inside = columns_of(sizes.outer, tile.COLUMN_LENGTH, tile.PLANES, tile.COLUMNS, tile.WIDE)
     source = plane * (tile.LENGTH * tile.COLUMN_LENGTH) + column

@@ -1,12 +1,11 @@
-"""Sliding windows, row by row: a lane holds some neighbouring columns of some rows, and folds both
-in registers.
+"""Sliding windows, row by row: a lane holds some neighbouring columns of some rows, and reduces
+both in registers.
 
-A program reads V windows' worth of neighbouring columns of each row, several at once where they lie
-aligned, and folds them to V values; then it folds its rows. Either fold doubles: windows of 2, 4, 8
-…, of which two overlapping ones make a maximum and disjoint ones a sum; so the cost of a cell grows
-with the logarithm of the kernel's sides. Columns go first, as the order of winners demands: the
-first maximal cell of the first row that has one. What lies over the edge is -inf to a maximum,
-which never beats a cell, and 0 to a sum.
+A lane reads the columns of V windows of each row, several at once if aligned, and reduces them to V
+values; then it reduces its rows. Both reductions double: windows of 2, 4, 8 …, of which two
+overlapping ones give a maximum, disjoint ones a sum. So the cost per cell is logarithmic in the
+kernel size. Columns come first, since the winner is the first maximal cell of the first row that
+has one. Padding is -inf in a maximum, which never exceeds a cell, and 0 in a sum.
 """
 
 from typing import Any, NamedTuple
@@ -44,7 +43,7 @@ from .folds import (
 
 
 class Memory(NamedTuple):
-    """Where a kernel reads and writes."""
+    """The tensors that a kernel reads and writes."""
 
     x: Any
     low: Any
@@ -54,8 +53,8 @@ class Memory(NamedTuple):
 
 
 class Place(NamedTuple):
-    """Where a program's windows are: `unit` is the first cell of a lane, in vectors, `place` its
-    first window in memory."""
+    """The windows of a program: `unit` is the offset of a lane's first cell, in vectors, `place` of
+    its first window."""
 
     unit: Any
     place: Any
@@ -69,9 +68,9 @@ class Place(NamedTuple):
 
 @triton.jit
 def fold_columns(x, low, step, real, allowed, row, trace, tile: tl.constexpr, KIND: tl.constexpr, SHARE: tl.constexpr):
-    """V windows of one row: (BLOCK, V) of values, and of codes that count from the lane's and the
-    program's first cell on; and the trace of the cells. SHARE: "all" if folds may wait for each
-    other, as cells do that come one by one; "pairs" if two may."""
+    """V windows of one row: values (BLOCK, V), codes counted from the first cell of the lane and of
+    the program, and the trace of the cells. SHARE: "all" if reductions may wait for each other, as
+    single reads do; "pairs" if two may."""
     CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
     SHARED: tl.constexpr = (
         (SHARE == "all" or tile.W == 1)
@@ -115,9 +114,8 @@ def fold_columns(x, low, step, real, allowed, row, trace, tile: tl.constexpr, KI
 
 @triton.jit
 def retrace(memory, at, sizes, per, tile: tl.constexpr):
-    """Maxima and winners of a program that has met a NaN, tap by tap: NaN leads, and the last of
-    them."""
-    tl.debug_barrier()  # what was written before is written again
+    """Maxima and winners of a program that met a NaN, tap by tap: the last NaN wins."""
+    tl.debug_barrier()  # earlier results are overwritten
     for o in range(per):
         for v in range(tile.V):
             best = tl.full((tile.BLOCK,), float("-inf"), tile.ACC)
@@ -157,8 +155,8 @@ def retrace(memory, at, sizes, per, tile: tl.constexpr):
 
 @triton.jit
 def reach(column, sizes, tile: tl.constexpr):
-    """Of V windows: the first real tap, how many are real, how many exist, and where the window
-    starts in the lane."""
+    """For V windows: the first real tap, the numbers of real and existing taps, and the window's
+    start in the lane."""
     firsts = ()
     counts = ()
     existings = ()
@@ -185,9 +183,9 @@ def reach(column, sizes, tile: tl.constexpr):
 
 @triton.jit
 def finish(memory, found, target, taps, row, present, column, depth, divisor, sizes, tile: tl.constexpr):
-    """Write one row of windows, which starts at `row`. `found` is the values, their codes, and what
-    these count from; `taps` what `reach` says of the columns; `depth` the first real tap, and how
-    many are real and exist; `divisor` a number and its reciprocal."""
+    """Write one row of windows, which starts at row `row`. `found`: values, codes, and the origin
+    of the codes. `taps`: the result of `reach`. `depth`: the first real tap, and the numbers of
+    real and existing taps. `divisor`: a number and its reciprocal."""
     value, code, passed = found
     first, count, existing, shift = taps
     depth_first, depth_count, depth_existing = depth
@@ -211,7 +209,7 @@ def finish(memory, found, target, taps, row, present, column, depth, divisor, si
             if not tile.LOW:
                 code = code - shift
                 if tile.PADDED:
-                    # where nothing is greater than -inf, the first real tap is the winner
+                    # if nothing exceeds -inf, the first real tap is the winner
                     nothing = (depth_first * tile.TAPS + row_first) * tile.LOW_TAPS + first
                     code = tl.where(value == float("-inf"), nothing.to(tl.int32), code)
             if not tile.WHOLE:
@@ -224,11 +222,10 @@ def finish(memory, found, target, taps, row, present, column, depth, divisor, si
 
 @triton.jit
 def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
-    """Windows of sliding axes (rows and columns; depth by a table): maximum, winners or sum.
+    """Maximum, winners or sum of sliding windows (rows and columns; depth by a table).
 
-    SIZE is given where one program has all rows; then each is read once, however often windows
-    reach over the edge. LOW: x was folded along other axes before, and this call has one column
-    tap.
+    SIZE: given if one program has all rows; then each row is read once. LOW: x was reduced along
+    other axes before, and this call has one column tap.
     """
     N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
     READ: tl.constexpr = tile.SIZE if tile.SIZE else N
@@ -247,7 +244,7 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
     real_columns = edges(begin, sizes.columns, tile.LEAD, CELLS, tile.W)
     base = outer_offset(outer, sizes.groups, sizes.step_outer, sizes.step_group)
     if tile.W > 1:
-        # counted in vectors, so that the compiler sees that they are aligned
+        # in vectors, so that the compiler knows the alignment
         base += group * (tile.V * tile.COLUMN_STRIDE // tile.W) - (tile.COLUMN_BEFORE + tile.LEAD) // tile.W
     else:
         base += within * sizes.step_inner + begin * sizes.step_column
@@ -276,8 +273,8 @@ def fold(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
                 line = top + i
                 allowed = real
                 if tile.LOW and not tile.SIZE:
-                    # the row at the edge again: it is in the window anyway, and a cell does not
-                    # beat itself
+                    # the row at the edge again: the window has this row anyway, and equal cells do
+                    # not change the winner
                     line = clamped(line, sizes.rows - 1)
                 elif not tile.SIZE:
                     allowed = (line >= 0) & (line < sizes.rows) & real

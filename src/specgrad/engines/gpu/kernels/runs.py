@@ -1,10 +1,10 @@
 """Cotangents of large windows, by runs: the winner never moves back as windows move down, so the
-windows that a cell won follow each other.
+windows won by one cell are consecutive.
 
-A lane adds up a run while it lasts, and leaves what it has at the winner's row of a ring, over what
-it left there before. A ring has more rows than a window, in memory that a lane shares with no
-other, so that nobody waits; once a row of windows is through, the row of cells that they start with
-is complete. Whose a row is, is said by bytes, four in a word.
+A lane sums a run, and after each window stores the sum in the winner's row of a ring, over the
+earlier sum. A ring has more rows than a window, in memory private to a lane, so that no lane waits.
+After a row of windows, the row of cells at which these windows start is complete. The columns of
+winners are stored as bytes, four in a word.
 """
 
 import triton
@@ -15,8 +15,8 @@ from .common import NAMED, read_line
 
 @triton.jit
 def room(ASKED: tl.constexpr, BLOCK: tl.constexpr):
-    """Where each lane's words begin, in bytes: in shared memory, for which ASKED asks the
-    assembler; the interpreter has a ring elsewhere."""
+    """The address of each lane's words, in bytes of shared memory, which the assembly ASKED
+    allocates; the interpreter's ring is in other memory."""
     begin = 0
     if NAMED:
         begin = tl.inline_asm_elementwise(ASKED, "=r", [], tl.int32, is_pure=False, pack=1)
@@ -52,7 +52,7 @@ def find(ring, at):
 
 @triton.jit
 def cleared(ring, begin, NONE: tl.constexpr, tile: tl.constexpr):
-    """A ring in which nobody has won."""
+    """Initialise a ring: no cell has won."""
     WORDS: tl.constexpr = (tile.V + 3) // 4
     for slot in tl.static_range(tile.SLOTS):
         for w in tl.static_range(WORDS):
@@ -65,16 +65,16 @@ def cleared(ring, begin, NONE: tl.constexpr, tile: tl.constexpr):
 
 @triton.jit
 def windows(gy, codes, source, real, allowed, tile: tl.constexpr):
-    """A row of windows. Those that do not exist share nothing, by their first tap: for numbers
-    above 127, of which several bytes are read at once, Triton takes others."""
+    """The shares and codes of a row of windows. Windows that do not exist have share 0 at their
+    first tap: Triton's vector reads cannot return a default above 127."""
     shares = read_line(gy + source * tile.W, 1, real, allowed, 0, tile.V, tile.ACC, tile)
     return shares, read_line(codes + source * tile.W, 1, real, allowed, 0, tile.V, tl.int32, tile)
 
 
 @triton.jit
 def advance(ring, begin, shares, won, sums, last, row, tile: tl.constexpr):  # fmt: skip
-    """A row of windows leaves its sums, and what its codes say about the columns, at the rows of
-    their winners."""
+    """Store the sums of a row of windows, and their codes of columns, in the rows of their
+    winners."""
     WORDS: tl.constexpr = (tile.V + 3) // 4
     totals = ()
     winners = ()
@@ -92,8 +92,8 @@ def advance(ring, begin, shares, won, sums, last, row, tile: tl.constexpr):  # f
 
 @triton.jit
 def complete(ring, begin, row, NONE: tl.constexpr, tile: tl.constexpr):
-    """What was left at a row of cells (anything, where nobody won), and by which taps of the
-    columns; the row is cleared for another."""
+    """The sums stored for a row of cells (undefined without a winner), and the taps of their
+    columns; the row is cleared for reuse."""
     WORDS: tl.constexpr = (tile.V + 3) // 4
     at = begin + (row & (tile.SLOTS - 1)) * ((tile.V + WORDS) * tile.BLOCK * 4)
     shares = ()

@@ -1,4 +1,4 @@
-"""Smooth maxima of small sliding windows and their cotangents: all cells of a lane are in
+"""Smooth maxima of small sliding windows and their cotangents, with all cells of a lane in
 registers."""
 
 import triton
@@ -25,8 +25,7 @@ from .rows import reach
 
 @triton.jit
 def smooth(x, y, kept, kept_too, depths, numbers, sizes, tile: tl.constexpr):
-    """Smooth maxima of small sliding windows: all cells of a program in registers. RAGGED: some
-    taps do not exist."""
+    """Smooth maxima of small sliding windows. RAGGED: some taps do not exist."""
     N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
     CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
     HALF: tl.constexpr = y.dtype.element_ty.primitive_bitwidth == 16
@@ -136,8 +135,8 @@ def smooth(x, y, kept, kept_too, depths, numbers, sizes, tile: tl.constexpr):
 
 @triton.jit
 def weigh_column(sums, cells, read, allowed, binary, step, line, lines, tile: tl.constexpr):
-    """Add the weighted cotangents of one column of smooth maxima; `read` is where their cotangents,
-    pivots and totals are."""
+    """Add the weighted cotangents of one column of smooth maxima; `read` points to their
+    cotangents, pivots and totals."""
     N: tl.constexpr = tile.CELLS // tile.STRIDE + tile.READERS - 1
     gy, pivots, totals = read
     shares = ()
@@ -146,7 +145,7 @@ def weigh_column(sums, cells, read, allowed, binary, step, line, lines, tile: tl
         real = both(allowed, (line + k >= 0) & (line + k < lines))
         total = tl.load(totals + k * step, mask=real, other=1).to(tile.ACC)
         shares = shares + (tl.load(gy + k * step, mask=real, other=0).to(tile.ACC) / total,)
-        # what no window reads has the share 0 and a shift that makes no exponential large
+        # windows that do not exist have share 0, and a shift that makes no exponential large
         shifts = shifts + (tl.load(pivots + k * step, mask=real, other=0).to(tile.ACC),)
     new = ()
     for i in tl.static_range(tile.CELLS):
@@ -163,8 +162,8 @@ def weigh_column(sums, cells, read, allowed, binary, step, line, lines, tile: tl
 
 @triton.jit
 def weigh(gy, pivots, totals, gx, x, depth_readers, numbers, sizes, tile: tl.constexpr):
-    """Cotangents of a smooth maximum, whose weights are made of pivots and totals: one column of
-    some rows."""
+    """Cotangents of a smooth maximum, with weights from pivots and totals: one column of some
+    rows."""
     outer, column, within, inside, program = lane(sizes, sizes.columns, sizes.row_blocks * sizes.depths, tile)
     depth = program // sizes.row_blocks
     padded_row = sizes.row_start + (program - depth * sizes.row_blocks) * tile.CELLS

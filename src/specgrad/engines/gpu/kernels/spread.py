@@ -1,10 +1,10 @@
-"""Cotangents of sliding windows, gathered: each cell reads the windows that read it, and is written
-once.
+"""Cotangents of sliding windows, gathered: each cell reads the windows that read the cell, and is
+written once.
 
-Rows are counted from the padded edge (q = row + before), and a program starts at a multiple of the
-stride, so that which window meets which row by which tap is known when the kernel is compiled: row
-q is read by the windows q // stride - c by tap q % stride + c * stride. Columns are taken several
-at a time, for the same reason and for wide accesses.
+Rows count from the padded edge (q = row + before), and a program starts at a multiple of the
+stride. So window and tap for each row are known at compile time: row q is read by the windows q //
+stride - c with tap q % stride + c * stride. A lane has several columns, for the same reason and for
+wide accesses.
 """
 
 import triton
@@ -16,8 +16,8 @@ from .folds import filled, slide_sum
 
 @triton.jit
 def match_cell(total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr, tile: tl.constexpr):
-    """Add the cotangents of one row of windows to the v-th cell of a row that they meet by TAP, if
-    it won them."""
+    """Add the cotangents of one row of windows to the v-th cell of a row, where the cell won; the
+    windows read this row by tap TAP."""
     NEWEST: tl.constexpr = (
         (v + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE
         - tile.COLUMN_BEFORE // tile.COLUMN_STRIDE
@@ -43,8 +43,8 @@ def match_cell(total, known, arriving, codes, v: tl.constexpr, TAP: tl.constexpr
 
 @triton.jit
 def add_line(arriving, tile: tl.constexpr):
-    """The shares of one row of windows, added over those that read each of V columns: (BLOCK,
-    V)."""
+    """The shares of one row of windows, summed over the windows that read each of V columns:
+    (BLOCK, V)."""
     FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
     if tile.COLUMN_STRIDE == 1:
         gathered = slide_sum(arriving, tile.V, tile.COLUMN_TAPS, 1)
@@ -81,14 +81,11 @@ def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
     """Cotangents of a maximum ("first", by codes) or an average ("sum"): some rows of V
     neighbouring columns.
 
-    FIXED: V is a multiple of the stride, so which window meets which column by which tap is known
-    too.
-
-    LOW: windows along the rows axis only; `low` is what the codes say about the other axes, to be
-    spread in a next call.
+    FIXED: V is a multiple of the stride, so window and tap for each column are known at compile
+    time. LOW: only along rows; `low` receives the codes of the other axes, for another call.
     """
     N: tl.constexpr = tile.CELLS // tile.STRIDE + tile.READERS - 1
-    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # no tap's code
     FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (
         (tile.V - 1 + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - FIRST + 1 if tile.FIXED else tile.COLUMN_READERS
@@ -134,7 +131,7 @@ def spread(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
         lows = filled(tile.LOW_TAPS, tile.CELLS * tile.V, tile.BLOCK, tl.int32)  # no winner: the code after the last
     row = padded_row - sizes.rows_before
     if tile.DENSE:
-        step_out = sizes.column_groups  # counted in vectors, so that the compiler sees that they are aligned
+        step_out = sizes.column_groups  # in vectors, so that the compiler knows the alignment
         origin = ((outer * sizes.depths + depth) * sizes.rows + row) * step_out + group
     else:
         step_out = sizes.columns * sizes.inner

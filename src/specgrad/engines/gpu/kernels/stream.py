@@ -1,10 +1,10 @@
-"""Windows that slide row by row, streamed: a program walks down the rows of its lanes and carries
-what the next rows need.
+"""Sliding windows, streamed: a program moves down the rows of its lanes and carries intermediate
+results for the next rows.
 
-Windows of 2, 4, 8 … rows that end at a row are made of two windows half as high, the older of which
-was carried: as many rows are carried as a window has, less one, and a cell costs the logarithm of
-the window's height. Going back, the sums of the rows that have not met all their windows are
-carried. A step reads STEP rows before it writes any, so that many reads are under way.
+Windows of 2, 4, 8 … rows that end at a row are combined from two windows of half the height, the
+older of which was carried. One row less than the window has is carried, and the cost per cell is
+logarithmic in the window's height. In reverse, the incomplete sums of rows are carried. A step
+reads STEP rows before it writes any, so that many reads are in flight.
 """
 
 import triton
@@ -18,8 +18,8 @@ from .spread import match_cell
 
 @triton.jit
 def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.constexpr, KIND: tl.constexpr):
-    """STEP more rows: the windows that end there, and what is carried on. Level l of what is
-    carried starts at 2^l - 1."""
+    """STEP more rows: the windows that end there, and the results to carry. Level l starts at index
+    2^l - 1 of `carried`."""
     LEVELS: tl.constexpr = (TAPS >= 2) + (TAPS >= 4) + (TAPS >= 8) + (TAPS >= 16) + (TAPS >= 32)
     REST: tl.constexpr = TAPS - (1 << LEVELS)
     next_carried = ()
@@ -36,7 +36,7 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
                 line = line + (new[u],)
                 line_codes = line_codes + (codes[u],)
             if KIND == "sum" and (TAPS >> level) & 1:
-                # windows of 2^level rows that end where the smaller parts of the sum begin
+                # windows of 2^level rows that end where the smaller parts of the sum start
                 parts = ()
                 for u in tl.static_range(STEP):
                     part = line[u + ((1 << level) if level < LEVELS else REST) - (TAPS & ((1 << level) - 1))]
@@ -70,15 +70,15 @@ def advance(carried, carried_codes, new, codes, TAPS: tl.constexpr, STEP: tl.con
 
 @triton.jit
 def slide(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
-    """Maximum, winners or sum of `per` rows of windows that move down one row at a time. As `fold`.
-    ALONE: these are all rows, and each window has some."""
+    """Maximum, winners or sum of `per` rows of windows with row stride 1; see `rows.fold`. ALONE:
+    these are all rows, and each window has some."""
     CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
     outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks, tile)
     row_out = program * sizes.per
     row = row_out - sizes.rows_before
     skipped = 0
     if tile.ALONE and not tile.LOW:
-        skipped = sizes.rows_before  # rows of padding, which is what is carried at first
+        skipped = sizes.rows_before  # rows of padding, which the initial carry contains
     steps = (sizes.per + tile.TAPS - 1 - skipped + tile.STEP - 1) // tile.STEP
     column = group * tile.V
     begin = column * tile.COLUMN_STRIDE - tile.COLUMN_BEFORE - tile.LEAD
@@ -123,8 +123,8 @@ def slide(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
             line = row + skipped + s * tile.STEP + u
             allowed = (line >= 0) & (line < sizes.rows)
             if tile.LOW:
-                # the row at the edge again: it is in the window anyway, and a cell does not beat
-                # itself
+                # the row at the edge again: the window has this row anyway, and equal cells do not
+                # change the winner
                 line = clamped(line, sizes.rows - 1)
                 allowed = line >= 0
             source = line
@@ -178,9 +178,9 @@ def slide(x, low, y, kept, depths, scale, sizes, tile: tl.constexpr):
 
 @triton.jit
 def vjp_stream(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constexpr):
-    """Cotangents of the winners of windows that move down one row at a time; `per` rows of cells.
-    As `spread`."""
-    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
+    """Cotangents of winners of windows with row stride 1; `per` rows of cells. See
+    `spread.spread`."""
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # no tap's code
     FIRST: tl.constexpr = tile.COLUMN_BEFORE // tile.COLUMN_STRIDE - tile.COLUMN_READERS + 1
     WINDOWS: tl.constexpr = (tile.V - 1 + tile.COLUMN_BEFORE) // tile.COLUMN_STRIDE - FIRST + 1
     outer, group, within, inside, program = lane(sizes, sizes.column_groups, sizes.row_blocks, tile)
@@ -231,7 +231,7 @@ def vjp_stream(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.constex
                 for v in tl.static_range(tile.V):
                     total, _ = match_cell(sums[i * tile.V + v], 0, arriving[u], won[u], v, i, tile)
                     if i == 0:
-                        done = done + (total,)  # this row has met all its windows
+                        done = done + (total,)  # the sum of this row is complete
                     else:
                         added = added + (total,)
             sums = added + filled(0, tile.V, tile.BLOCK, tile.ACC)

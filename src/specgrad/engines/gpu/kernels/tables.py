@@ -1,9 +1,9 @@
-"""Any window whose axes are given by tables: adaptive, dilated and smooth ones, and tied maxima;
-`whole` has large ones.
+"""Windows of any axes, given by tables: adaptive, dilated and smooth ones, and tied maxima. Kernels
+for large windows are in `whole`.
 
 An axis of windows is a table of (start, first real tap, one past the last, existing taps) per
-window; an axis of cells is a table of (window, tap) per cell and reader, -1 where there are fewer.
-Depth, which may stand for several axes, is a table of offsets.
+window. An axis of cells is a table of (window, tap) per cell and reader, -1 for missing readers.
+Depth, possibly several axes, is a table of offsets.
 """
 
 import triton
@@ -18,8 +18,8 @@ def visit(x, moved, y, kept, kept_too, tables, sizes, tile: tl.constexpr):
     """One row of windows, tap by tap.
 
     Values: "max", "winners", "sum", "smooth". Tangents: "ties" (of cells equal to the maximum in
-    `kept`, divided by their number in `kept_too` if ZERO), "count" (that number), "weights" (of a
-    smooth maximum's pivot and total, in the two).
+    `kept`; ZERO: divided by their number in `kept_too`), "count" (that number), "weights" (by the
+    pivot and total of a smooth maximum in `kept` and `kept_too`).
     """
     outer, column, within, inside, program = lane(sizes, sizes.columns_out, sizes.rows_out * sizes.depths_out, tile)
     depth = program // sizes.rows_out
@@ -75,7 +75,7 @@ def visit(x, moved, y, kept, kept_too, tables, sizes, tile: tl.constexpr):
                     if tile.ZERO:
                         counted = both(inside & (j < existing), (offset >= -1) & (i < row_existing))
                     one = tl.where(counted & (cell - cell == 0), 1.0, 0.0).to(tile.ACC)
-                    # a cell that is not finite has pivot 0: its total is exp(β cell)
+                    # a cell that is not finite has pivot 0, so its total is exp(β cell)
                     one = tl.where(counted & (cell - cell != 0), tl.exp(beta * cell), one)
                     best, total = joined(best, total, tl.where(counted, cell, float("-inf")), one, beta)
                 else:
@@ -123,8 +123,8 @@ def visit(x, moved, y, kept, kept_too, tables, sizes, tile: tl.constexpr):
 
 @triton.jit
 def bins(gy, kept, gx, tables, sizes, tile: tl.constexpr):
-    """Cotangents where neighbouring rows of cells meet the same rows of windows, "first" or "sum":
-    each of these is read once for all rows of a program, and says which of them it won."""
+    """Cotangents ("first" or "sum") for windows whose neighbouring rows of cells have the same
+    readers: each row of windows is read once for all rows of a program."""
     outer, column, within, inside, program = lane(sizes, sizes.columns, sizes.row_blocks, tile)
     row = program * tile.ROWS
     first_line = tl.load(tables.row_spans + row * 2)
@@ -136,7 +136,7 @@ def bins(gy, kept, gx, tables, sizes, tile: tl.constexpr):
         reached = window >= 0
         taken = tl.zeros((tile.BLOCK,), tl.int32) + 1
         if tile.COUNTED != "all":
-            # adaptive windows have real taps only
+            # adaptive windows have only real taps
             taken = tl.load(tables.columns + window * 4 + 3, mask=reached, other=1)
         for line in range(first_line, last_line + 1):
             start = tl.load(tables.rows + line * 4)
@@ -174,7 +174,7 @@ def bins(gy, kept, gx, tables, sizes, tile: tl.constexpr):
 @triton.jit
 def collect(gy, x, gx, kept, kept_too, tables, sizes, tile: tl.constexpr):
     """Cotangents, gathered from the windows that read a cell: "first" (codes in `kept`), "sum",
-    "tied" (all tied cells, the maximum in `kept`), "shared" (the same, their number in `kept_too`),
+    "tied" (all tied cells, the maximum in `kept`), "shared" (also their number in `kept_too`),
     "weights" (pivot and total of a smooth maximum)."""
     outer, column, within, inside, program = lane(sizes, sizes.columns, sizes.row_blocks * sizes.depths, tile)
     depth = program // sizes.row_blocks
@@ -264,7 +264,7 @@ def collect(gy, x, gx, kept, kept_too, tables, sizes, tile: tl.constexpr):
 
 @triton.jit
 def select(moved, y, kept, tables, sizes, tile: tl.constexpr):
-    """The tangent of each window's winner, or (INDEX) the winner's place in its plane, by the codes
+    """The tangent of each window's winner, or (INDEX) the winner's index in its plane, by the codes
     in `kept`."""
     outer, column, within, inside, program = lane(sizes, sizes.columns_out, sizes.rows_out * sizes.depths_out, tile)
     depth = program // sizes.rows_out

@@ -1,10 +1,9 @@
-"""Windows of three axes that move one cell at a time along depth, in one call: a program walks down
-the depth of some rows of its lanes.
+"""Windows of three axes with depth stride 1, in one call: a program moves down the depth of some
+rows of its lanes.
 
-It folds the rows and columns of each plane as `rows` does, and carries what the next planes need as
-`stream` does with rows. Rows that windows share are read by every program that has some of them:
-this is for kernels of few rows. Going back, the sums of the planes that have not met all their
-windows are carried.
+A program reduces rows and columns of each plane as `rows` does, and carries results for the next
+planes as `stream` does for rows. Rows shared by windows of several programs are read by each
+program, so this is for kernels of few rows. In reverse, the incomplete sums of planes are carried.
 """
 
 import triton
@@ -19,7 +18,8 @@ from .stream import advance
 
 @triton.jit
 def volume_forward(x, low, y, kept, depths_table, scale, sizes, tile: tl.constexpr):
-    """Maximum, winners or sum of ROWS rows of `per` planes of windows. Words as in `rows.fold`."""
+    """Maximum, winners or sum of ROWS rows of `per` planes of windows. Constants as in
+    `rows.fold`."""
     N: tl.constexpr = (tile.ROWS - 1) * tile.STRIDE + tile.TAPS
     CELLS: tl.constexpr = (tile.V - 1) * tile.COLUMN_STRIDE + tile.COLUMN_TAPS
     PLANE: tl.constexpr = tile.TAPS * tile.LOW_TAPS
@@ -142,10 +142,11 @@ def volume_backward(gy, codes, gx, low, depth_readers, scale, sizes, tile: tl.co
     """Cotangents of winners: ROWS rows of `per` planes of cells, whose sums are carried from one
     plane of windows to the next.
 
-    PAIRED: a code is compared with the taps of two cells at once."""
+    PAIRED: a code is compared with the taps of two cells at once.
+    """
     N: tl.constexpr = tile.ROWS + tile.TAPS - 1
     PLANE: tl.constexpr = tile.ROWS * tile.V
-    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # a code that no tap has
+    NOBODY: tl.constexpr = 255 if codes.dtype.element_ty == tl.uint8 else 1 << 30  # no tap's code
     FIRST: tl.constexpr = tile.COLUMN_BEFORE - tile.COLUMN_TAPS + 1
     WINDOWS: tl.constexpr = tile.V + tile.COLUMN_TAPS - 1
     outer, group, within, inside, program = lane(

@@ -1,8 +1,8 @@
-"""Large windows that are given by tables, whole planes first of all: many threads reduce one, and
-fill it with its cotangent.
+"""Large windows given by tables, above all whole planes: many threads reduce one window, and write
+its cotangent.
 
-A maximum whose winner nobody asks for is the hardware's, which takes -0.0 for less than 0.0: only
-if it is 0 is the window looked at again.
+Maxima without winners use the hardware's instruction, which orders -0.0 below 0.0. Only if the
+maximum is 0 is the window read again.
 """
 
 import triton
@@ -13,8 +13,8 @@ from .common import divide, outer_offset, scaled, tied, took_lead
 
 @triton.jit
 def ahead(value, code, other_value, other_code):
-    """Of two candidates in any order, the first winner: NaN before numbers, the last of NaNs, the
-    first of equals."""
+    """The winner of two candidates in any order: NaN before numbers, the last of NaNs, the first of
+    equals."""
     nan = value != value
     other_nan = other_value != other_value
     greater = (other_value > value) | (other_nan & ~nan)
@@ -26,7 +26,7 @@ def ahead(value, code, other_value, other_code):
 
 @triton.jit
 def only(value, code, other_value, other_code):
-    """As `ahead`, but equals have no code: -1."""
+    """`ahead`, with the code -1 for equals."""
     better = took_lead(value, other_value)
     kept = tl.where(other_value == value, -1, code)
     return tl.where(better, other_value, value), tl.where(better, other_code, kept)
@@ -56,9 +56,9 @@ def walk(
     CAREFUL: tl.constexpr,
     UNROLL: tl.constexpr,
 ):
-    """What each thread finds in its taps of large windows: sums, or maxima and winners (-1 in
-    "alone" if there are several), and a sum that is NaN if a cell is; only if CAREFUL does NaN lead
-    winners."""
+    """The result of each thread over its taps of large windows: sums, or maxima and winners
+    ("alone": -1 if there are several), and a sum that is NaN if a cell is. NaN wins only if
+    CAREFUL."""
     row_first, row_last, first, last = bounds
     axis: tl.constexpr = 0 if tile.ACROSS else 1
     plane_taps: tl.constexpr = tile.TAPS * tile.COLUMN_TAPS
@@ -73,7 +73,7 @@ def walk(
     for begin in tl.range(0, sizes.depth_taps * plane_taps, tile.BLOCK, loop_unroll_factor=UNROLL):
         tap = begin + tl.arange(0, tile.BLOCK)
         if tile.PLANE:
-            # one line, in words that let the compiler see that neighbours are neighbours
+            # one index, so that the compiler knows that accesses are contiguous
             tap = tl.expand_dims(tap, 1 - axis)
             real = tl.expand_dims(present, axis) & (tap < tile.COLUMN_TAPS)
             place = tl.expand_dims(base, axis) + tap * sizes.step_column
@@ -122,11 +122,10 @@ def walk(
 
 @triton.jit
 def reduce(x, y, kept, tables, sizes, tile: tl.constexpr):
-    """Large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbouring windows, not taps,
-    are neighbours in memory.
+    """Reduce large windows: BLOCK taps of OUTPUTS windows at once. ACROSS: neighbours in memory are
+    neighbouring windows, not taps.
 
-    EXACT: all taps of all windows are real. PLANE: each window is a whole plane that lies as one
-    line.
+    EXACT: all taps of all windows are real. PLANE: each window is a whole contiguous plane.
     """
     axis: tl.constexpr = 0 if tile.ACROSS else 1
     program = tl.program_id(0)
@@ -198,7 +197,7 @@ def reduce(x, y, kept, tables, sizes, tile: tl.constexpr):
             depth_first = tl.load(tables.depths + depth * (sizes.depth_taps + 3), mask=present, other=0).to(tl.int32)
             some = some & (tl.load(tables.depths + depth * (sizes.depth_taps + 3) + 1, mask=present, other=0) > 0)
         if tile.KIND == "winners":
-            # where nothing is greater than -inf, the first real tap is the winner
+            # if nothing exceeds -inf, the first real tap is the winner
             won = tl.where(
                 value == float("-inf"), (depth_first * tile.TAPS + row_first) * tile.COLUMN_TAPS + first, won
             )
@@ -211,11 +210,11 @@ def reduce(x, y, kept, tables, sizes, tile: tl.constexpr):
 
 @triton.jit
 def fill(gy, x, gx, kept, kept_too, sizes, tile: tl.constexpr):
-    """Cotangents where every window is one whole plane of neighbouring cells: "first" (codes in
-    `kept`), "tied" (the maximum in `kept`), "alone" (and in `kept_too` its place, if there is one
-    only), "shared" (the number of tied cells there).
+    """Cotangents of windows that are one whole contiguous plane: "first" (codes in `kept`), "tied"
+    (the maximum in `kept`), "alone" (the maximum, and in `kept_too` the index of a single winner),
+    "shared" (the maximum and the number of tied cells).
 
-    Only where cells are tied is x read.
+    x is read only if cells are tied.
     """
     program = tl.program_id(0)
     window = program // sizes.blocks
@@ -246,8 +245,8 @@ def fill(gy, x, gx, kept, kept_too, sizes, tile: tl.constexpr):
 
 @triton.jit
 def pour(gy, gx, scale, sizes, tile: tl.constexpr):
-    """Cotangents of averages of whole planes: BLOCK neighbouring cells of whichever planes. EVEN:
-    all of them exist."""
+    """Cotangents of averages of whole planes: BLOCK contiguous cells of any planes. EVEN: all
+    exist."""
     begin = tl.program_id(0) * tile.BLOCK
     if tile.WIDE:
         begin = begin.to(tl.int64)
@@ -256,7 +255,7 @@ def pour(gy, gx, scale, sizes, tile: tl.constexpr):
     later = at // sizes.step_outer
     window = (outer + later) * sizes.inner + (
         begin + tl.arange(0, tile.BLOCK)
-    ) % sizes.inner  # a plane's step is a multiple of it
+    ) % sizes.inner  # a plane's step is a multiple of `inner`
     inside = tl.full((tile.BLOCK,), True, tl.int1) if tile.EVEN else tl.arange(0, tile.BLOCK) < sizes.cells - begin
     share = tl.load(gy + window, mask=inside, other=0).to(tile.ACC)
     value = scaled(share, tl.load(scale).to(tile.ACC), tl.load(scale + 1).to(tile.ACC))
