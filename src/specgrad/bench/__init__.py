@@ -1,9 +1,9 @@
-"""`specgrad bench`: pooling, every figure a ratio inside one run, against a plain copy of the same
-bytes and the peers installed.
+"""`specgrad bench`: pooling times relative to a copy of the same bytes, and to the installed peers,
+in the same run.
 
 The limit of a call is (bytes of its inputs + bytes of its outputs) / the bandwidth of a copy with
-the same threads in the same run. Outputs are written into arrays that exist already where a library
-allows it, for it and for specgrad alike. Times are minima.
+the same threads in the same run. If a library can write to an existing array, both the library and
+specgrad do so. Times are minima.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def workloads(quick: bool) -> list[Workload]:
 
 @dataclass
 class Cell:
-    """One figure: an operator, what is computed, by whom, in seconds and in units of the limit."""
+    """One measurement: workload, rule, library, seconds, and the limit."""
 
     workload: str
     rule: str
@@ -82,7 +82,7 @@ class Cell:
 
     @property
     def ratio(self) -> float:
-        """Times the limit."""
+        """Seconds divided by the limit."""
         return self.seconds / self.limit
 
 
@@ -104,7 +104,8 @@ def bandwidth(budget: float) -> float:
 
 
 def speed_of(run: Callable[[Array, Array], Any], budget: float) -> float:
-    """Bytes read and written per second by what makes an array of another, on all threads."""
+    """Bytes read and written per second by a function of arrays (source, target), on all
+    threads."""
     source = np.ones(1 << 24, np.float32)
     target = np.empty_like(source)
     step = source.size // 16
@@ -114,12 +115,13 @@ def speed_of(run: Callable[[Array, Array], Any], budget: float) -> float:
 
 
 def exponentials(budget: float) -> float:
-    """× limit of NumPy's exponentials of an array, which smooth maxima are compared with."""
+    """The time of NumPy's exp of an array, divided by the limit, for comparison with smooth
+    maxima."""
     return bandwidth(budget) / speed_of(lambda source, target: np.exp(source, out=target), budget)
 
 
 def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any], int]]:
-    """What specgrad is timed at, each with the bytes that it must move."""
+    """The timed calls of specgrad, each with the bytes that it must move."""
     op, engine = load.op, dispatch.load("cpu")
     y = op(x)
     value, kept = engine.keep(op, (x,))
@@ -128,7 +130,7 @@ def specgrad_calls(load: Workload, x: Array) -> dict[str, tuple[Callable[[], Any
         "forward": (lambda: op(x, out=y), x.nbytes + y.nbytes),
         "vjp": (lambda: engine.pull(op, (x,), kept, value, out=room), x.nbytes + y.nbytes),
     }
-    if isinstance(codes, np.ndarray):  # of winners; what an average keeps has none
+    if isinstance(codes, np.ndarray):  # an average keeps no codes
         moved["winners"] = (lambda: engine.keep(op, (x,), y), x.nbytes + y.nbytes + codes.nbytes)
         moved["vjp"] = (moved["vjp"][0], x.nbytes + y.nbytes + codes.nbytes)
     return moved
@@ -153,7 +155,7 @@ def measure(loads: list[Workload], peers: list[Peer], budget: float) -> Iterator
 
 
 def scaling(budget: float) -> dict[str, list[tuple[int, float]]]:
-    """× limit against the kernel size (rank 2, stride 1), and against the rank (k3, stride 1)."""
+    """Times divided by the limit, by kernel size (rank 2, stride 1) and by rank (k3, stride 1)."""
     rng = np.random.default_rng(0)
     found: dict[str, list[tuple[int, float]]] = {}
     image = rng.standard_normal((32, 128, 128), np.float32)
@@ -180,7 +182,7 @@ def best_peer(cells: list[Any], rule: str) -> Any:
 
 
 def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path | None, console: Any) -> None:
-    """Measure pooling, show the table, and write what was asked for."""
+    """Measure pooling, print the table, and write the requested files."""
     budget = 0.05 if quick else 0.3
     loads, peers = workloads(quick), [peer for peer in (make() for make in PEERS) if peer is not None]
     for peer in peers:
@@ -195,7 +197,7 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
     )
     with console.status("how cost scales"):
         scale, exp = scaling(budget / 2), exponentials(budget)
-    # a pass reads and writes 2 arrays, smooth k2 s2 reads one and writes a quarter of it
+    # a pass reads and writes 2 arrays; smooth k2 s2 reads one and writes a quarter of it
     console.print(f"one pass of np.exp: {exp:.1f} × limit; over the input of smooth k2 s2 {1.6 * exp:.1f} × its limit")
     for name, points in scale.items():
         console.print(f"{name}: " + "  ".join(f"{at}: {ratio:.2f}" for at, ratio in points))
@@ -209,7 +211,7 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
 def run_convolution(
     shapes: str, only: str, quick: bool, json_file: Path | None, markdown: Path | None, console: Any
 ) -> None:
-    """Measure convolution, show the table, and write what was asked for."""
+    """Measure convolution, print the table, and write the requested files."""
     from . import convolution
 
     kept = "and freed memory is kept" if convolution.keep_freed_memory() else "by the C library's own rules"
@@ -230,14 +232,14 @@ def run_convolution(
 
 
 LINE = "  {:<15} {:>8} {:>8}   {:<20} {:>8} {:>9}"
-"""A rule of a workload in less than 80 columns: the rule, ms, our figure, the best peer, its
-figure, how much faster."""
+"""The format of a table row, in less than 80 columns: rule, ms, our figure, best peer, its figure,
+how many times faster."""
 
 
 def show(
     parts: Iterator[list[Any]], total: int, title: str, unit: str, figure: Callable[[Any], str], console: Any
 ) -> tuple[list[Any], list[list[str]]]:
-    """Run a benchmark with a progress bar, and print each cell beside the best peer."""
+    """Run a benchmark with a progress bar, and print each cell next to the best peer's."""
     from rich.progress import Progress
 
     from ..engines.cpu.codegen.code_cache import announced
@@ -265,14 +267,14 @@ def show(
 
 
 def write_markdown(file: Path | None, rows: list[list[str]]) -> None:
-    """The table for a page."""
+    """Write the table as Markdown."""
     if file:
         lines = ["| " + " | ".join(row) + " |" for row in rows]
         file.write_text("\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:]]) + "\n")
 
 
 def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]]) -> None:
-    """Every cell, with what they were measured on."""
+    """Write all cells and the facts of the run as JSON."""
     if file:
         here = {
             "machine": platform.machine(),
@@ -283,7 +285,7 @@ def write(file: Path | None, facts: dict[str, Any], cells: list[dict[str, Any]])
 
 
 def draw(scale: dict[str, list[tuple[int, float]]], cells: list[Cell], file: Path) -> None:
-    """Cost against kernel size and rank, and the forward of each workload beside the best
+    """Plot times by kernel size and rank, and the forward time of each workload next to the best
     peer's."""
     import matplotlib
 

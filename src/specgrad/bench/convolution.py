@@ -1,10 +1,9 @@
 """`specgrad bench conv`: convolution and its gradients on the layers of real networks, against
 torch (oneDNN) and SciPy, in one run.
 
-A product of matrices, not memory, bounds these; so figures are multiplications per second and, what
-counts, how many times faster than the best peer. Times are minima. Every library allocates its
-results; where the C library can be told to, it keeps freed memory, as specgrad does, so that nobody
-pays for pages of the system.
+Convolutions are bound by matrix products, not by memory. So results are multiplications per second,
+and the ratio to the best peer. Times are minima. Every library allocates its results. If the C
+library allows it, freed memory is kept, as in specgrad, so that no library pays for new pages.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from .. import dispatch, threads
 from ..ops import ConvTranspose
 from .layers import TABLES
 
-ROUNDS = 3  # of all libraries in turn, so that whatever else the machine does falls on all alike
+ROUNDS = 3  # rounds over all libraries in turn, so that other load on the machine affects all alike
 Calls = dict[str, Callable[[], Any]]
 
 
@@ -96,7 +95,7 @@ def torch_calls(layer: Layer, x: Any, weight: Any) -> Calls:
 
 
 def scipy_calls(layer: Layer, x: Any, weight: Any, module: str) -> Calls:
-    """SciPy's correlations, which know one image of one channel, stride 1."""
+    """SciPy's correlations, which support one image of one channel, stride 1."""
     from scipy import ndimage, signal
 
     op = layer.op
@@ -116,7 +115,7 @@ PEERS: dict[str, Callable[..., Calls]] = {
 
 
 def keep_freed_memory() -> bool:
-    """Tell the C library to keep what is freed; whether it can be told."""
+    """Tell the C library to keep freed memory; returns whether this is possible."""
     tell = getattr(ctypes.CDLL(None), "mallopt", None) if sys.platform == "linux" else None
     trim_threshold, most_mapped = -1, -4
     return tell is not None and bool(tell(trim_threshold, 2**31 - 1) and tell(most_mapped, 0))
@@ -124,7 +123,7 @@ def keep_freed_memory() -> bool:
 
 @dataclass
 class Cell:
-    """One figure: a layer, a rule, by whom, in seconds, and the multiplications that it takes."""
+    """One measurement: layer, rule, library, seconds, and the number of multiplications."""
 
     workload: str
     rule: str

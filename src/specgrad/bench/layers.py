@@ -89,4 +89,4 @@ HELD_OUT: list[Row] = [
 ]
 
 TABLES = {"common": COMMON, "held-out": HELD_OUT}
-"""Layers by which kernels were chosen, and layers by which they were not."""
+"""Layers on which kernels were tuned, and layers on which they were not."""

@@ -1,5 +1,5 @@
-"""The peers of the benchmark: what each offers for an operator, as calls without arguments. One
-that is not installed is left out."""
+"""The peers of the benchmark: the calls, without arguments, that each library offers for an
+operator. Libraries that are not installed are left out."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Calls = dict[str, Callable[[], Any]]
 
 
 def symmetric(op: Any) -> tuple[int, ...] | None:
-    """The padding of a sliding operator as one number per axis, if it is that."""
+    """The padding of a sliding operator as one number per axis, or None if it is not symmetric."""
     pairs = op.padding
     return None if isinstance(pairs, str) or any(a != b for a, b in pairs) else tuple(a for a, _ in pairs)
 
 
 class Peer:
-    """Somebody else's pooling."""
+    """Another library's pooling."""
 
     name: str
 
     def set_threads(self, n: int) -> None:
-        """Use this many threads, where that can be said."""
+        """Use this many threads, if the library allows it."""
 
     def calls(self, op: Any, x: Any) -> Calls:
-        """What this peer computes of "forward", "winners" and "vjp"; nothing where it does not do
-        the job."""
+        """The peer's calls among "forward", "winners" and "vjp"; empty if the peer does not support
+        the operator."""
         raise NotImplementedError
 
 
@@ -45,7 +45,7 @@ class Torch(Peer):
         self.torch.set_num_threads(n)
 
     def function(self, op: Any) -> Callable[[Any], Any] | None:
-        """The torch function of one tensor that is this operator."""
+        """The torch function of one tensor for this operator, or None."""
         f, rank = self.torch.nn.functional, op.spatial_rank()
         kind = "max" if isinstance(op, Maximum) else "avg"
         if isinstance(op, SmoothMaxPool):
@@ -61,7 +61,7 @@ class Torch(Peer):
         return None if adaptive is None else lambda t: adaptive(t, size)
 
     def smooth(self, op: Any) -> Callable[[Any], Any]:
-        """Unfold and log-sum-exp: torch has no operator of its own."""
+        """The operator by unfold and logsumexp, since torch has no smooth maximum."""
         f, pad = self.torch.nn.functional, symmetric(op)
 
         def composed(t: Any) -> Any:
@@ -138,7 +138,7 @@ class OnnxRuntime(Peer):
                 model.SerializeToString(), options, providers=["CPUExecutionProvider"]
             )
             session.run(None, {"x": x})
-        except Exception:  # its errors share no base but Exception, and mean that it does not do the job
+        except Exception:  # its errors share no base but Exception, and mean that the operator is not supported
             return {}
         return {"forward": lambda: session.run(None, {"x": x})}
 
@@ -170,7 +170,7 @@ class Jax(Peer):
         arriving = forward(given)
         backward = jax.jit(lambda t, g: jax.vjp(pool, t)[1](g)[0])
         calls: Calls = {"forward": lambda: forward(given).block_until_ready()}
-        if max(op.kernel_size) <= 5:  # beyond, its gradient takes minutes
+        if max(op.kernel_size) <= 5:  # for larger kernels its gradient takes minutes
             calls["vjp"] = lambda: backward(given, arriving).block_until_ready()
         return calls
 
