@@ -1,4 +1,4 @@
-"""Random small networks for bounds: all windows, all geometry options, branches that meet again."""
+"""Random small networks for bounds: all windows, all geometry options, branches that rejoin."""
 
 import numpy as np
 
@@ -6,8 +6,8 @@ import specgrad as sg
 
 
 class Network:
-    """A function of (*batch, channels, *spatial) arrays, made of random layers; `exact` where it
-    has no exponential."""
+    """A function of (*batch, channels, *spatial) arrays, made of random layers; `exact` if it has
+    no exponential."""
 
     def __init__(self, seed):
         self.random = random = np.random.default_rng(seed)
@@ -24,7 +24,7 @@ class Network:
         self.upper = self.lower + random.integers(0, 9, self.shape) / 8 * random.integers(0, 4)
 
     def grow(self, shape):
-        """Add a layer that fits, and say what shape it gives."""
+        """Add a layer that fits; returns the shape of its output."""
         kinds = [
             "conv",
             "conv_transpose",

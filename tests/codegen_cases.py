@@ -1,5 +1,5 @@
-"""Kernels for the tests of the interpreter, and what runs a kernel both ways: by machine code and
-instruction by instruction."""
+"""Kernels for the tests of the interpreter, and functions that run a kernel as machine code and in
+the interpreter."""
 
 import functools
 import operator
@@ -19,7 +19,7 @@ SPECIAL = [0.0, -0.0, 1.0, -1.0, 0.5, 3.0, 1e-45, -1e-40, 1e-38, 65504.0, 1e30, 
 
 
 def dtype(cell):
-    """NumPy's type of what memory holds."""
+    """The NumPy dtype of a cell in memory."""
     return np.dtype("uint16" if cell.name == "bfloat16" else cell.name)
 
 
@@ -35,7 +35,7 @@ def numbers(random, cell, count):
 
 
 def comparable(array, cell):
-    """Bits, with one NaN instead of all: LLVM leaves open which one an operation makes."""
+    """The bits of cells, with all NaNs equal: LLVM does not specify the bits of a computed NaN."""
     bits = array.view(f"uint{8 * cell.size}")
     if not cell.is_float:
         return bits.tolist()
@@ -44,10 +44,10 @@ def comparable(array, cell):
 
 
 def interpreted(kernel, domain, arrays, sizes, items, grain=None):
-    """The memory and the tasks of a kernel that was run over all items, `grain` at a time.
+    """The memory and the tasks of a kernel interpreted over all items, `grain` at a time.
 
-    `arrays`: name -> (LLVM type, cells, writable); cells: a number of uninitialised ones, or the
-    cells themselves.
+    `arrays`: name -> (LLVM type, cells, writable); `cells` is a number of uninitialised cells, or
+    the cells.
     """
     program, memory = Program(kernel, domain), Memory(domain)
     made = {}
@@ -64,7 +64,7 @@ def interpreted(kernel, domain, arrays, sizes, items, grain=None):
 
 
 def both_ways(kernel, cells, arrays, sizes, items, grain=None):
-    """Bits of every array, and the flags: after machine code, and after the interpretation over
+    """The bits of every array, and the flags: after machine code, and after interpretation over
     floats."""
     mine = {name: array.copy() for name, array in arrays.items()}
     said = Call(machine_code(kernel), sizes, items, items)(*(mine[name] for name in kernel.parameters if name in mine))
@@ -85,8 +85,8 @@ def as_array(allocation, cell):
 
 
 def windows(combine, lanes=4, size=3, cell=FLOAT, past=0):
-    """y[r, i] = combine of x[r, i] … x[r, i + size - 1], of every row an item; `past`: so many
-    cells too far."""
+    """y[r, i] = combine of x[r, i] … x[r, i + size - 1]; a row is an item. `past`: the number of
+    cells read too far."""
     k = Kernel("windows")
     x, y, n = k.array("x", cell), k.array("y", cell), k.parameter("n")
     with k.loop(k.begin, k.end) as row:
@@ -117,7 +117,7 @@ STORES = 6
 
 
 class Draw:
-    """A kernel of random instructions. Values are kept by the LLVM type of their numbers; all have
+    """A kernel of random instructions. Values are kept by the LLVM type of their elements; all have
     the same lanes."""
 
     def __init__(self, random, lanes, length=60):
@@ -147,12 +147,12 @@ class Draw:
         self.pool.setdefault(value.element, []).append(value)
 
     def some(self, kind):
-        """A value of this type, mostly one of the last."""
+        """A value of this type, usually one of the last."""
         found = self.pool[kind]
         return found[-1 - min(int(self.random.exponential(4)), len(found) - 1)]
 
     def one(self, value):
-        """One lane."""
+        """One lane of a vector."""
         return self.kernel.lane(value, int(self.random.integers(self.lanes))) if self.lanes else value
 
     def choice(self, options):
@@ -284,8 +284,7 @@ class Draw:
         self.keep(made)
 
     def of_types(self):
-        """Numbers in other types; bits only of floats that are as they were loaded, of which a NaN
-        is known."""
+        """Numbers in other types. Bits are taken only of floats as loaded, whose NaNs are known."""
         k = self.kernel
         integers = [I8, I16, I32, I64]
         source, target = self.choice(integers), self.choice(integers)

@@ -1,5 +1,5 @@
-"""Planned pools through the interpreter: the chains of kernels of an operator, on exact numbers or
-on floats, with every access checked."""
+"""Planned pools through the interpreter: an operator's chains of kernels, over exact numbers or
+floats, with every access checked."""
 
 import contextlib
 import functools
@@ -23,7 +23,7 @@ from specgrad.prove.interpreter.program import Program
 
 
 class Emitted:
-    """What stands for a compiled kernel: the kernel itself, and how it is run."""
+    """Replaces a compiled kernel: the emitted kernel and its interpreter."""
 
     def __init__(self, kernel):
         self.kernel, self.parameters, self.scratch = kernel, tuple(kernel.parameters), kernel.scratch
@@ -31,7 +31,7 @@ class Emitted:
 
 
 class Call(NamedTuple):
-    """What stands for a call of a kernel on all threads."""
+    """Replaces a call of a kernel on all threads."""
 
     emitted: Emitted
     sizes: dict
@@ -43,7 +43,8 @@ class Call(NamedTuple):
 
 @contextlib.contextmanager
 def emitted(stand_in=Emitted, **constants):
-    """Plans have kernels that are not compiled; constants of the schedule may be others."""
+    """A context in which plans have kernels that are not compiled, and these constants of the
+    schedule."""
     with contextlib.ExitStack() as patches:
         patches.enter_context(mock.patch.object(steps, "Call", Call))
         patches.enter_context(mock.patch.object(steps, "cached", lambda key, emit: stand_in(emit())))
@@ -56,26 +57,26 @@ def emitted(stand_in=Emitted, **constants):
 
 
 def cell_of(dtype):
-    """The cells of a table or of an array between kernels."""
+    """The `Cell` of a table or a temporary array with this dtype."""
     return CELLS[np.dtype(dtype).name]
 
 
 class Run:
-    """Arrays of one domain by their names, and the steps of plans that run on them."""
+    """Named arrays of one domain, and the execution of plans' steps on them."""
 
     def __init__(self, domain):
         self.domain, self.memory, self.arrays, self.walks = domain, Memory(domain), {}, []
 
     def give(self, name, cell, cells):
-        """An array that kernels may read."""
+        """Add an array that kernels may read."""
         self.arrays[name] = self.memory.array(name, cell.stored, cells), cell
 
     def take(self, name, cell, count):
-        """An array that kernels are to write."""
+        """Add an array that kernels write."""
         self.arrays[name] = self.memory.allocate(name, count * cell.size, align=cell.size), cell
 
     def chain(self, chain):
-        """Run all steps, or as far as one has flags, with arrays between them."""
+        """Run the steps of a chain until one returns flags, with the chain's temporary arrays."""
         for name, cells, dtype in chain.between:
             self.take(name, cell_of(dtype), cells)
         for step in chain.steps:
@@ -85,7 +86,7 @@ class Run:
         return 0
 
     def step(self, step):
-        """Run a kernel on all items, as parallel_for does; its tasks must not meet."""
+        """Run a kernel on all items, as parallel_for does; its tasks must be independent."""
         call = step.call
         known = {name: allocation.address for name, (allocation, _) in self.arrays.items()}
         for table in call.tables:
@@ -101,8 +102,8 @@ class Run:
         return functools.reduce(lambda flags, task: flags | task.flags, tasks, 0)
 
     def numbers(self, name, shape):
-        """An array, all of which must be written: of exact numbers, or of the bits that a machine
-        would have left."""
+        """An array, all written: exact numbers, or the bits that machine code would have
+        written."""
         allocation, cell = self.arrays[name]
         if cell.is_float and not hasattr(self.domain, "WORDS"):
             made = np.empty(allocation.size // cell.size, object)
@@ -113,8 +114,8 @@ class Run:
 
 
 class Planned:
-    """An operator on an array of one dtype, whose axes lie in some order; and numbers for it, which
-    are small integers."""
+    """An operator on an array of one dtype with a random order of axes in memory, and small
+    integers for its arrays."""
 
     def __init__(self, random, op, shape, dtype):
         self.random, self.op, self.shape = random, op, shape
@@ -128,15 +129,16 @@ class Planned:
         self.walks = []
 
     def draw(self, shape):
-        """Numbers that every dtype holds; some are equal."""
+        """Numbers that every dtype holds, some of them equal."""
         low = 0 if self.dtype.kind == "u" else -100
         return self.random.integers(low, 100, shape) // int(self.random.choice([1, 30]))
 
     def run(self, plan, given, wanted):
-        """What a chain or a step leaves, in the order in which it lies: of `wanted` (name -> cell,
-        shape); None if it has flags.
+        """The arrays `wanted` (name -> cell, shape) after a chain or a step, in memory order; None
+        if it returns flags.
 
-        `given`: name -> cell, array."""
+        `given`: name -> cell, array.
+        """
         run = Run(self.domain)
         for name, (cell, array) in given.items():
             run.give(name, cell, self.stored(array, cell))
@@ -147,7 +149,7 @@ class Planned:
         return None if flags else [run.numbers(name, shape) for name, (_, shape) in wanted.items()]
 
     def stored(self, array, cell):
-        """What lies in memory: the numbers, or the bits of half floats that are kept as such."""
+        """The numbers in memory: as they are, or the bits of bfloat16."""
         return (array.astype(self.dtype).view(np.uint16) if cell.name == "bfloat16" else array).ravel().tolist()
 
     def operand(self, array):
@@ -157,14 +159,14 @@ class Planned:
         return array.reshape([self.pool.lengths[p] for p in self.layout.back]).transpose(self.layout.order)
 
     def as_result(self, array):
-        """From the order in which it lies to that of the operator."""
+        """An array in memory order, in the operator's order."""
         return array.transpose(self.layout.back).reshape(self.pool.shape)
 
     def as_operand(self, array):
         return array.transpose(self.layout.back).reshape(self.shape)
 
     def same(self, found, expected):
-        """Equal numbers, or equal bits of half floats."""
+        """Whether numbers are equal, or bits for half floats."""
         if self.cell.name == "bfloat16":
             expected = np.asarray(expected, self.dtype).view(np.uint16)
         assert found.shape == expected.shape
@@ -185,8 +187,8 @@ class Planned:
 
 
 class Planted(Emitted):
-    """A kernel with a fault: the n-th of its loads from and stores to arrays is one cell off, of
-    `accesses`. `done` counts how often it was run."""
+    """A kernel with a fault: the n-th of the `accesses` to arrays is one cell off. `done` counts
+    the runs."""
 
     def __init__(self, kernel, n):
         super().__init__(kernel)
@@ -219,8 +221,8 @@ class Planted(Emitted):
 
 
 def faults(run):
-    """How many faults are found: run(n, spoil) with spoil(kernel) for each kernel in question, for
-    one access of it after the other, until three runs in turn have no kernel with so many."""
+    """The number of faults found by run(n, spoil), with spoil(kernel) for each tested kernel and
+    increasing n, until three runs in a row have no kernel with so many accesses."""
     n = caught = beyond = 0
     while beyond < 3:
         kernels = []

@@ -1,5 +1,5 @@
-"""One Hypothesis profile for all tests: repeatable, without a deadline (timing belongs in
-benchmarks). And their order."""
+"""A Hypothesis profile for all tests: deterministic, without deadlines (timing belongs in
+benchmarks). And the order of tests."""
 
 import gc
 
@@ -23,26 +23,24 @@ settings.load_profile("specgrad")
 
 
 gc.set_threshold(50_000, 20, 20)
-"""Tests make objects by the million (instructions of kernels, terms of formulas): to look for
-garbage among them as often as Python does takes much of their time."""
+"""Tests make millions of objects (instructions of kernels, terms of formulas); Python's default
+thresholds would spend much of their time on garbage collection."""
 
 
 def pytest_collection_modifyitems(items):
-    """Begin with the longest, which are those of the GPU: other workers take the short ones
-    meanwhile."""
+    """Begin with the slowest tests, those of the GPU, while other workers run the fast ones."""
     items.sort(key=lambda item: item.path.name != "test_gpu.py")
 
 
 @pytest.fixture
 def specification():
-    """Run the specification itself, whichever engine is faster: for tests of what operators
-    mean."""
+    """Use the reference engine, for tests of what operators mean."""
     with specgrad.engine("reference"):
         yield
 
 
 @pytest.fixture
 def any_size(monkeypatch):
-    """Let specgrad.torch.functional run calls of every size itself, which leaves small ones to
+    """Let specgrad.torch.functional run calls of every size, which otherwise leaves small ones to
     aten."""
     monkeypatch.setattr("specgrad.torch.routing.SMALL", 0)

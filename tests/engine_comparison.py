@@ -1,4 +1,5 @@
-"""An engine beside the specification: what tests of the CPU engine compare, and how closely."""
+"""Comparison of an engine with the specification within derived bounds, for tests of the CPU
+engine."""
 
 from __future__ import annotations
 
@@ -11,8 +12,7 @@ from specgrad.ops.pool import Maximum
 
 
 def unit(dtype):
-    """The unit roundoff of the type in which cells are computed, and of the one rounding at the
-    end."""
+    """The unit roundoff of the computation, and of the final rounding."""
     name = np.dtype(dtype).name
     computed = 2.0**-53 if name == "float64" else 2.0**-24
     return computed, {"float16": 2.0**-11, "bfloat16": 2.0**-8}.get(name, 0.0)
@@ -29,8 +29,8 @@ def on(engine, call):
 
 
 def agree(got, expected, bound):
-    """Equal where the specification is not finite, and else no further from it than two results may
-    be that both keep `bound`."""
+    """Assert equality where the specification is not finite, and elsewhere a distance that two
+    results within `bound` can have."""
     assert got.shape == expected.shape
     assert got.dtype == expected.dtype
     a, b = got.astype(np.float64), expected.astype(np.float64)
@@ -42,15 +42,14 @@ def agree(got, expected, bound):
 
 
 def allowed(op, x, dx, gy):
-    """How far value, JVP and VJP may lie from the exact ones: the bounds of `conformance.bounds`,
-    evaluated in float64."""
+    """The bounds of value, JVP and VJP by `conformance.bounds`, evaluated in float64."""
     u, least = unit(x.dtype)[0], 2.0**-1022 if x.dtype == np.float64 else 2.0**-126
     wide, moved, arriving = (a.astype(np.float64) for a in (x, np.abs(dx), np.abs(gy)))
     count, (counted,) = bounds.terms(op, [x.shape])
     with sg.engine("reference"), np.errstate(all="ignore"):
         pushed, pulled = op.jvp((wide,), (moved,))[1], op.vjp((wide,), arriving)[0]
         size = None if isinstance(op, Maximum | sg.SmoothMaxPool) else np.abs(op(np.abs(wide)))
-    above = 1 + 2.0**-20  # for what these magnitudes themselves have lost
+    above = 1 + 2.0**-20  # for the rounding of these magnitudes themselves
 
     def sums(count, magnitude):
         return above * (count + 1) * u / (1 - (count + 1) * u) * np.abs(magnitude) + (count + 1) * least
@@ -60,7 +59,7 @@ def allowed(op, x, dx, gy):
         value = 0 if size is None else sums(count, size)
         return value, sums(count, pushed), sums(counted, pulled)
     n, beta = int(count.max(initial=1)), abs(float(op.beta))
-    cells = np.append(wide[np.isfinite(wide)], 0)  # an infinite cell has weight 0 or 1, or its window is not finite
+    cells = np.append(wide[np.isfinite(wide)], 0)  # an infinite cell has weight 0 or 1, else its window is not finite
     error = u * (2 * beta * np.ptp(cells) + n + 8)
     value = (error + 2 * u * n.bit_length()) / beta + 4 * u * np.abs(cells).max() + (n + 1) * least
     rest = (n + 1) * least * (1 + beta)
@@ -69,7 +68,7 @@ def allowed(op, x, dx, gy):
 
 
 def compare(op, x, dx, gy):
-    """Value, indices, JVP and VJP of both engines."""
+    """Compare value, indices, JVP and VJP of both engines."""
     exact = np.dtype(x.dtype).kind in "iu"
     value_bound, *moved_bounds = (0, 0, 0) if exact else allowed(op, x, dx, gy)
     y, got = (on(engine, lambda: op(x)) for engine in ("reference", "cpu"))
@@ -86,7 +85,7 @@ def compare(op, x, dx, gy):
 
 
 def drawn(shape, dtype, kind):
-    """Numbers that tie, some of which are what the kind says."""
+    """Numbers with ties, some of them special as `kind` says."""
     random = np.random.default_rng(len(kind))
     x = random.integers(-4, 5, (3, *shape)).astype(dtype)
     some = random.random(x.shape) < 0.3

@@ -1,5 +1,5 @@
-"""Operators that a user wrote: none of them is in OPERATORS, and each looks to a careless engine
-like one that is."""
+"""Operators of a user: none is in OPERATORS, and a wrong check would take each of them for one that
+is."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar
@@ -82,8 +82,7 @@ class SquaredConv(Conv):
 
 @declared
 class Cube(Pointwise):
-    """x³, and a parameter that is not used: what two of them differ in must still tell them
-    apart."""
+    """x³, with an unused parameter, which must still distinguish two operators."""
 
     name: ClassVar = "cube"
     _: KW_ONLY
@@ -98,8 +97,7 @@ class Cube(Pointwise):
 
 @declared
 class Rolled(Pointwise):
-    """x of the cell before, in a circle: pointwise by its class, but not to be computed in
-    place."""
+    """x of the cell before, cyclically: pointwise by its class, but not computable in place."""
 
     name: ClassVar = "rolled"
     curvature: ClassVar = "none"

@@ -1,9 +1,8 @@
-"""Malformed calls of every public function, drawn from a seed: nothing but a right answer or a
-SpecgradError, none over a second.
+"""Malformed calls of every public function, drawn from a seed: each must give a right answer or a
+SpecgradError, within a second.
 
-`python tests/fuzz.py 100000 0` makes that many calls and prints what was found. Parameters are
-drawn by their names, well-formed more often than not, so that what is malformed is found alone as
-well as together with others.
+`python tests/fuzz.py 100000 0` makes this many calls and prints the failures. Parameters are drawn
+by name, and are well-formed more often than not, so that malformed values occur alone and together.
 """
 
 import functools
@@ -92,11 +91,11 @@ NAMES = [name for name in sg.__all__ if callable(getattr(sg, name)) and name not
 
 
 class Found(Exception):
-    """A call that was not answered as it must be."""
+    """A call with a wrong answer or a wrong error."""
 
 
 class Draw:
-    """Arguments by their names."""
+    """Random arguments by parameter name."""
 
     def __init__(self, seed):
         self.random = random.Random(seed)
@@ -115,12 +114,11 @@ class Draw:
             return self.array() if self.random.random() > wildness / 3 else self.odd()
         if self.random.random() < wildness or name not in {**GOOD, **FUNCTIONS}:
             odd = self.odd()
-            return None if callable(odd) and name in FUNCTIONS else odd  # what a function of theirs raises is theirs
+            return None if callable(odd) and name in FUNCTIONS else odd  # a user's function may raise anything
         return self.random.choice({**GOOD, **FUNCTIONS}[name])
 
     def arguments(self, function):
-        """Positional and keyword arguments of a call; optional ones more often left out than
-        not."""
+        """Positional and keyword arguments of a call; optional ones are usually left out."""
         given, words, parameters = [], {}, inspect.signature(function).parameters
         places = list(parameters)
         for parameter in parameters.values():
@@ -138,8 +136,7 @@ class Draw:
 
 
 def follow_up(draw, made):
-    """What can be done with a result that is no array: an operator is called, a function too, a
-    block is entered."""
+    """Use a result that is no array: call an operator or a function, enter a context."""
     if isinstance(made, Operator):
         operands = tuple(draw.array() for _ in made.slots)
         kind = draw.random.randrange(4)
@@ -166,7 +163,7 @@ def follow_up(draw, made):
 
 
 def graph_of(draw):
-    """A graph made by hand, and run."""
+    """Make a graph by hand, and run it."""
     graph = sg.Graph()
     x = graph.input(*(draw.value(n) for n in ("name", "shape")), draw.random.choice([True, draw.odd()]))
     c = graph.constant(draw.value("x"), draw.value("shape"))
@@ -176,7 +173,7 @@ def graph_of(draw):
 
 
 def tape_of(draw):
-    """Leaves of a tape, and a sweep."""
+    """Make a tape with leaves, and sweep it."""
     tape, names = sg.Tape(), [None, "x", draw.odd()]
     x = tape.leaf(draw.value("x"), draw.random.choice(names), draw.random.choice([True, True, draw.odd()]))
     y = draw.random.choice([sg.relu, sg.sum, lambda v: v, lambda v: draw.odd()])(x)
@@ -185,7 +182,7 @@ def tape_of(draw):
 
 
 def own_of(draw):
-    """A pointwise operator of a user's own."""
+    """Make a pointwise operator as a user does."""
     name, needs = draw.random.choice(["mine", draw.odd()]), draw.value("needs")
     function = draw.random.choice([lambda S, x: x, draw.odd()])
     return follow_up(draw, sg.pointwise(name, function, lambda S, x: x, needs))
@@ -215,7 +212,7 @@ def models():
 
 
 def model_of(draw):
-    """A model of which some bytes were changed, cut off or repeated."""
+    """Load a model with some bytes changed, cut off or repeated."""
     import specgrad.onnx
 
     model = bytearray(draw.random.choice(models()))
@@ -238,7 +235,8 @@ TENSORS = [
 
 
 def tensors_of(draw):
-    """A function on tensors: what arrays of the same numbers give, or a refusal."""
+    """Call a function on tensors: the result must be that of arrays of the same numbers, or a
+    refusal."""
     import torch
 
     function = getattr(sg, draw.random.choice(TENSORS))
@@ -259,7 +257,7 @@ def tensors_of(draw):
 
 
 def functional_of(draw):
-    """A function under torch's own name: what torch answers, wherever torch answers."""
+    """Call a function under torch's name: the result must be torch's, if torch gives one."""
     import torch.nn.functional as F
 
     import specgrad.torch.functional as SF
@@ -270,11 +268,11 @@ def functional_of(draw):
     (_, *given), words = draw.arguments(getattr(SF, name))
     x = torch_input(draw, int(name[-2]))
     huge = any(value is one for value in (*given, *words.values()) for one in HUGE)
-    if huge and name.startswith("adaptive"):  # which torch computes, for minutes
+    if huge and name.startswith("adaptive"):  # torch computes these for minutes
         return None
     try:
-        expected = None if huge else getattr(F, name)(x, *given, **words)  # some would not end
-    except Exception:  # torch's refusals are of many kinds
+        expected = None if huge else getattr(F, name)(x, *given, **words)  # some of these would not end
+    except Exception:  # torch's refusals have many types
         expected = None
     small, routing.SMALL = routing.SMALL, 1
     try:
@@ -285,7 +283,7 @@ def functional_of(draw):
         return None
     finally:
         routing.SMALL = small
-    if expected is None:  # torch has no kernel for halves of three axes, for one
+    if expected is None:  # torch lacks a kernel, for example for half floats of three axes
         return True
     for got, wanted in zip(*(one if isinstance(one, tuple) else (one,) for one in (made, expected)), strict=True):
         if (got.shape, got.dtype) != (wanted.shape, wanted.dtype) or not got.isnan().equal(wanted.isnan()):
@@ -294,7 +292,7 @@ def functional_of(draw):
 
 
 def torch_input(draw, rank):
-    """Cells of torch, of a rank that fits more often than not."""
+    """A random torch tensor, usually of a fitting rank."""
     import torch
 
     shape = [draw.random.choice([0, 1, 2, 3, 3, 4, 5, 6]) for _ in range(rank + draw.random.choice([0, 1, 1, 2, 2, 3]))]
@@ -318,7 +316,7 @@ def call(name, draw):
 
 
 def attempt(name, seed):
-    """One call: whether it was answered, None where it was refused; raises Found."""
+    """Make one call: True if answered, None if refused; raises Found."""
     threads, kept = sg.get_num_threads(), sg.get_memory_cache()
     begun = time.process_time()
     signal.setitimer(signal.ITIMER_REAL, 20 * SECONDS)
@@ -344,13 +342,13 @@ def attempt(name, seed):
 
 
 def check_value(name, seed, result):
-    """What the specification answers to the same call, where its sums are exact: all arrays hold
-    small whole numbers."""
+    """Compare with the specification's answer to the same call, whose sums are exact: all arrays
+    hold small integers."""
     try:
         with sg.engine("reference"):
             expected = call(name, Draw(seed))
     except sg.SpecgradError as error:
-        if "can be had" in str(error):  # tables, which an engine does not need
+        if "can be had" in str(error):  # a table was too large, which an engine does not need
             return
         raise Found(f"answered, but the specification refuses: {error}") from error
     if not isinstance(expected, np.ndarray) or (expected.shape, expected.dtype) != (result.shape, result.dtype):
@@ -366,10 +364,10 @@ def _stop(*_):
 
 
 def run(count, seed, tell=None):
-    """So many calls, in turn of every name; what was found by name, and how many were answered and
-    refused.
+    """Make `count` calls, over all names in turn: the failures by name, and the numbers of answered
+    and refused calls.
 
-    Memory is taken to be small, so that large results are refused however much there is.
+    The available memory is set low, so that large results are refused on every machine.
     """
     import specgrad.torch  # noqa: F401 - before a call is timed
 

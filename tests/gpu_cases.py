@@ -40,8 +40,8 @@ AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 
 def claims(names, every, layouts):
-    """The claims of `specgrad check` over the curated cases; every so many-th of those about plain
-    windows."""
+    """The claims of `specgrad check` over the curated cases, with every n-th of the cases about
+    plain windows."""
     wrong = 0
     for kind, layout in itertools.product(KINDS, layouts):
         if names and kind.__name__ not in names:
@@ -59,8 +59,8 @@ def claims(names, every, layouts):
 
 
 def window_cases():
-    """(operator, shape) that lead to every kernel and every chain of calls, large kernels and
-    several depths included."""
+    """(operator, shape) pairs that use every kernel and every chain of calls, including large
+    kernels and several depths."""
     pool = {"max": sg.MaxPool, "avg": sg.AvgPool}
     words = [
         ((5, 5), (1, 2, 5, 20), {"stride": 1, "padding": 2}),
@@ -121,13 +121,12 @@ def window_cases():
 
 
 def differences(op, shape, dtype, layout, x, rng):
-    """What differs from the specification over the same numbers: bits of maxima, places of winners,
-    both derivatives.
+    """Yield the differences from the specification over the same numbers: bits of maxima, indices
+    of winners, both derivatives.
 
-    Tangents and cotangents are small integers, and so are operands unless they are awkward numbers
-    for a maximum, so that its sums are exact in any order (but for shares). Averages are held to
-    their derived bounds, smooth maxima to 100 units of the last place here, and to their bounds by
-    the claims.
+    Tangents and cotangents are small integers, and so are operands, except awkward numbers for a
+    maximum. So sums are exact in any order (except for shares). Averages must be within their
+    derived bounds, smooth maxima within 100 ulps here, and within their bounds in the claims.
     """
     maximum = isinstance(op, Maximum)
     dx = rng.integers(-3, 4, shape).astype(dtype)
@@ -175,8 +174,8 @@ def differences(op, shape, dtype, layout, x, rng):
 
 
 def numbers(rng, op, shape, dtype, awkward):
-    """Operands; of few different numbers in small windows, many in large ones, which else would be
-    won by their first cells."""
+    """Operands with few distinct numbers in small windows and many in large windows, whose winners
+    would otherwise be their first cells."""
     most = 999 if isinstance(op, Maximum) and math.prod(getattr(op, "kernel_size", ())) > 32 else 4
     chosen = (
         rng.choice(AWKWARD, size=shape) if awkward and isinstance(op, Maximum) else rng.integers(-most, most + 1, shape)
@@ -185,14 +184,13 @@ def numbers(rng, op, shape, dtype, awkward):
 
 
 def windows(every, first=0):
-    """Every so many-th of the windows from the first on, in some type, and in all layouts where a
-    device makes that cheap."""
+    """Check every n-th window from `first` on, in some dtype, and on a device in all layouts."""
     wrong, rng = 0, np.random.default_rng(0)
     layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
     for turn, (op, shape) in enumerate(window_cases()):
         if turn % every != first:
             continue
-        # half floats of averages and smooth maxima are held to their bounds by the claims
+        # the claims check the bounds of averages and smooth maxima of half floats
         for dtype in (dtypes[turn % 2], *((np.float16,) if isinstance(op, Maximum) else ())):
             x = numbers(rng, op, shape, dtype, turn % 3 == 0)
             for layout in layouts if DEVICE == "cuda" else layouts[turn // every % 3 :][:1]:
@@ -203,8 +201,7 @@ def windows(every, first=0):
 
 
 def halves(x, op):
-    """Whether a tensor of more than 2^31 elements gives what its two halves give, forwards and
-    backwards."""
+    """Whether a tensor of more than 2^31 elements has the same value and VJP as its two halves."""
     y, kept = gpu.keep(op, (x,))
     (gx,) = gpu.pull(op, (x,), kept, y)
     same = True
@@ -217,7 +214,7 @@ def halves(x, op):
 
 
 def large():
-    """What only a device can show."""
+    """Checks that need a device."""
     assert DEVICE == "cuda", "large tensors need a device"
     wrong = []
 
@@ -247,7 +244,7 @@ def large():
         x = torch.randn((4, *shape), device="cuda")
         first = None
         for _ in range(3):
-            # freed memory full of NaN is what the next tensors are made of
+            # the next tensors are allocated in freed memory full of NaN
             for n in (x.numel(), math.prod(op.output_shape(x.shape))):
                 poison = [torch.full((n,), math.nan, device="cuda") for _ in range(3)]
                 del poison

@@ -25,7 +25,7 @@ compiled = {}
 
 
 def compile_instead(self, *args, grid, warmup, **words):
-    """What JITFunction.run does, up to the launch."""
+    """Replaces JITFunction.run, without the launch."""
     backend = make_backend(TARGET)
     bound, specialization, options = create_function_from_signature(self.signature, self.params, backend)(
         *args, **words
@@ -41,7 +41,7 @@ def compile_instead(self, *args, grid, warmup, **words):
 
 
 def calls():
-    """Every rule of every kernel; types where they change the code."""
+    """Calls that use every rule and every kernel, with each dtype that changes the code."""
     single, double, half = torch.float32, torch.float64, torch.bfloat16
     yield sg.MaxPool((2, 2), stride=1, padding=((1, 0), (1, 0))), (2, 4, 6), single
     yield sg.MaxPool((3, 2), stride=2, padding=1, ceil_mode=True), (2, 4, 4), half
@@ -82,7 +82,7 @@ def main():
     JITFunction.run = compile_instead
     wrong = 0
     listed = list(enumerate(calls()))
-    if KINDS:  # of each kind the smallest, which compiles soonest
+    if KINDS:  # the smallest call of each kind, which compiles fastest
         listed.sort(key=lambda one: math.prod(getattr(one[1][0], "kernel_size", ())))
     for turn, (op, shape, dtype) in listed:
         x = torch.zeros(shape, dtype=dtype)
@@ -95,7 +95,7 @@ def main():
             gpu.pull(op, (x,), kept, y)
             if hasattr(op, "ties"):
                 gpu.indices(op, (x,))
-        except Exception as error:  # whatever the compiler says, say it and go on
+        except Exception as error:  # report any error of the compiler, and continue
             wrong += 1
             print(f"{op!r} {dtype}: {type(error).__name__}: {str(error)[-500:]}")
     y = torch.zeros(1, 2, 2, 2).to(memory_format=torch.channels_last)

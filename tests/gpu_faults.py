@@ -121,7 +121,7 @@ def never_cleared(ring, begin, row, NONE: tl.constexpr, tile: tl.constexpr):
 
 
 def all_won(one, other):
-    """As if every cell of one plan had won some window of its own."""
+    """Replaces `hand_on`: every cell of one plan counts as a winner."""
 
 
 @triton.jit
@@ -137,7 +137,7 @@ match, window, added, told = planes.match, planes.window, halving.added, narrow.
 
 
 def faults(every):
-    """How many kernels are judged wrongly, of every so many-th."""
+    """The number of kernels judged wrongly, of every n-th."""
     missed = 0
     small, tall, held, large, largest, deep, odd, short, handed, high = (
         (sg.MaxPool((2, 3), stride=1, padding=1), (1, 6, 17)),

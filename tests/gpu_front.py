@@ -62,7 +62,7 @@ def expected(op, x, gy):
 
 
 def calls(op, name, arguments):
-    """Ways to reach an operator: (label, function, whether it gives indices)."""
+    """Ways to call an operator: (label, function, whether it returns indices)."""
     if gpu.INTERPRETED:
         indexed = getattr(op, "ties", "") == "first"
         yield "prepared", lambda t: prepared.Prepared(op, t, 0)(t, indexed), indexed
@@ -110,8 +110,8 @@ def derivatives(every):
 
 
 def mended():
-    """Small channels_last images of which many windows are all -inf: torch's kernels, whose places
-    we put right; not where a hook is given what is saved."""
+    """Differences on small channels_last images with many windows of -inf, where we correct the
+    indices of torch's kernels; not with hooks on saved tensors."""
     rng, wrong, small = np.random.default_rng(1), [], routing.SMALL
     routing.SMALL = 1 << 17
     for arguments in ((2, 2, 0, 1, False), (3, 2, 1, 1, False), ((2, 3), (1, 2), (1, 0), 1, True), (5, 1, 2, 1, False)):
@@ -136,15 +136,15 @@ def mended():
                 (gx,) = torch.autograd.grad(y, leaf, torch.from_numpy(gy).to(DEVICE))
             if not same(y, right[0], True) or not same(gx, right[1], True):
                 wrong.append(f"{op!r} mended, turn {turn}, hooked {hooked}")
-            if turn and ("WithIndices" in type(y.grad_fn).__name__) == hooked:  # the first call finds it out
+            if turn and ("WithIndices" in type(y.grad_fn).__name__) == hooked:  # decided during the first call
                 wrong.append(f"{op!r} is not answered by whom it should be, hooked {hooked}")
     routing.SMALL = small
     return wrong
 
 
 def needless():
-    """What comes from relus needs no mending: no cell is -inf, and where one is written there
-    nothing goes back. What was written over without autograd, or may hold -inf, needs it."""
+    """Differences in `is_needless`: results of relus need no correction, since no cell is -inf or
+    its gradient is 0. Tensors written without autograd, or that may hold -inf, need correction."""
     torch.manual_seed(0)
     leaf = torch.randn(1, 4, 6, 6, device=DEVICE).contiguous(memory_format=torch.channels_last).requires_grad_()
     relu, pool, is_needless = torch.relu, functional.max_pool2d, routing.mending().Mended.is_needless
@@ -167,7 +167,7 @@ def needless():
         (written, False),
     ]
     wrong = [f"case {i} of what needs no mending" for i, (x, right) in enumerate(cases) if is_needless(x) != right]
-    torch.use_deterministic_algorithms(True)  # which torch's backward has none of
+    torch.use_deterministic_algorithms(True)  # torch's backward has no deterministic algorithm
     wrong += ["torch answers who wants deterministic algorithms"] if is_needless(relu(leaf)) else []
     torch.use_deterministic_algorithms(False)
     for _ in range(TURNS):
@@ -179,8 +179,8 @@ def needless():
 
 
 def second_order():
-    """Reverse over reverse, forward over reverse and vmap, of which the second order of maxima and
-    averages is that of a square."""
+    """Differences in reverse over reverse, forward over reverse and vmap; for maxima and averages,
+    those of a square."""
     wrong = []
     for op, _, _ in OPERATORS:
         x = torch.randn(2, 3, 18, 9, device=DEVICE, dtype=torch.float64, requires_grad=True)
@@ -205,7 +205,7 @@ def second_order():
 
 
 def contexts():
-    """Graphs that are captured, streams, threads, profiles, inference."""
+    """Differences in captured graphs, streams, threads, profiles and inference mode."""
     wrong = []
 
     def check(what, holds):

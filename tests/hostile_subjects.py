@@ -1,5 +1,5 @@
-"""Subjects that break what they run in, each in a way of its own, on max pooling under kernels of 3
-cells; else they are right."""
+"""Subjects that break their process, each in another way, on max pooling with kernels of 3 cells;
+otherwise they are right."""
 
 import contextlib
 import ctypes

@@ -1,4 +1,4 @@
-"""How much effort a test takes: `make test` as much as finds faults, `make thorough` more."""
+"""The effort of tests: `make test` is enough to find faults, `make thorough` does more."""
 
 import os
 
@@ -9,20 +9,20 @@ THOROUGH = os.environ.get("SPECGRAD_TESTS") == "thorough"
 
 
 def effort(usual, thorough):
-    """The first, or where tests are thorough the second: numbers of examples, or cases."""
+    """`usual`, or `thorough` if tests are thorough: numbers of examples, or cases."""
     return thorough if THOROUGH else usual
 
 
 def in_turn(cases, turn):
-    """All cases where tests are thorough; else one of them, the next one in each turn."""
+    """All cases if tests are thorough; else the case number `turn`, cyclically."""
     return effort([cases[turn % len(cases)]], cases)
 
 
 def examples(most):
-    """So many examples where tests are thorough; else a third of them."""
+    """`most` examples if tests are thorough, else a third."""
     return effort(max(most // 3, 5), most)
 
 
 def share(kind, most):
-    """The examples of an operator with windows; a third of them where no geometry varies."""
+    """The number of examples of an operator; a third for operators without a geometry."""
     return examples(most if issubclass(kind, Pool | Bilinear) else most // 3)

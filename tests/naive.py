@@ -1,9 +1,8 @@
-"""The operators once more, cell by cell in plain Python loops, straight from the definitions and
-sharing no code with the library.
+"""The operators as plain Python loops over cells, written from the definitions without the
+library's code.
 
-Slow and dull on purpose: this is what the library's index tables are held against. Arithmetic is
-that of the elements, so that np.float32 scalars give float32 results in exactly the order written
-here.
+The library's index tables are compared with these slow loops. Arithmetic is that of the elements,
+so that np.float32 scalars give float32 results in exactly this order.
 """
 
 import itertools
@@ -13,8 +12,8 @@ import numpy as np
 
 
 def sliding_axis(n, k, s, pad, d, ceil):
-    """Per output the cells its taps read: an index, None for padding; taps that do not exist are
-    left out."""
+    """For each output, the cells that its taps read: an index, or None for padding; taps that do
+    not exist are left out."""
     if pad == "same":
         total = max((math.ceil(n / s) - 1) * s + d * (k - 1) + 1 - n, 0)
         pad = (total // 2, total - total // 2)
@@ -67,8 +66,8 @@ def beats(new, best, lowest=False):
 
 
 def pool_entries(op, x, taps):
-    """The value of one window, and its row: [(input position, how the slope scales a number),
-    …]."""
+    """The value of one window, and its row: [(input position, function that multiplies by the
+    slope), …]."""
     zero = x.reshape(-1)[0] * 0 if x.size else 0
     zero = zero if zero == zero else type(zero)(0)
     real = [tap for tap in taps if tap is not None]
@@ -103,8 +102,7 @@ def pool_entries(op, x, taps):
 
 
 def pool(op, x, dx, gy):
-    """Value, JVP and VJP of a pooling operator, as dicts of positions turned into flat lists and an
-    array."""
+    """Value, JVP and VJP of a pooling operator: two flat lists and an array."""
     zero = type(gy.flat[0])(0) if gy.size else 0
     values, pushed = [], []
     pulled = np.empty(x.shape, x.dtype)
@@ -168,8 +166,8 @@ def same(u):
 
 
 def larger(op, number, p, q):
-    """Which is larger, or smaller by the class of op; equal cells share the slope, unless the first
-    takes it."""
+    """The larger number, or the smaller by the class of op, and its slopes; equal cells share the
+    slope, unless the first takes it."""
     if p == q:
         halved = {0: lambda u: u / number(2), 1: lambda u: u / number(2)}
         return p, halved if op.ties == "split" else {0: same}
@@ -198,8 +196,8 @@ POINTWISE = {
     "Compare": lambda op, number, p, q: (number(eval(f"p {op.relation} q", {"p": p, "q": q})), {}),
     "Where": lambda op, number, c, p, q: (p, {1: same}) if c != 0 else (q, {2: same}),
 }
-"""(op, the type of numbers, one cell of each operand) -> the value, and per operand how the slope
-scales a number."""
+"""(op, the number type, one cell per operand) -> the value, and per operand a function that
+multiplies by the slope."""
 
 
 def sliced(op):
@@ -223,12 +221,12 @@ MOVES = {
         )
     ),
 }
-"""NumPy's own functions, which move the numbers of the cells."""
+"""NumPy's functions that move cells without arithmetic."""
 
 
 def patches(op, shape):
-    """Every cell of the columns in order, and which cell of an array of this shape it is; None
-    where it is padding."""
+    """For every cell of the columns in order, the index of its cell in an array of this shape; None
+    for padding."""
     rank = len(op.kernel_size)
     *batch, channels = shape[: len(shape) - rank]
     axes = [
@@ -245,7 +243,7 @@ def patches(op, shape):
 
 
 def products(x, y):
-    """Every cell of a product of matrices in order: its terms, as the places of both factors."""
+    """For every cell of a matrix product in order, its terms as indices of both factors."""
     left, right = x.reshape(1, -1) if x.ndim == 1 else x, y.reshape(-1, 1) if y.ndim == 1 else y
     numbers = [np.arange(a.size).reshape(a.shape) for a in (left, right)]
     batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
@@ -261,8 +259,8 @@ def products(x, y):
 
 
 def network_rows(op, operands):
-    """Every output in order: its value, and its row [(operand, position, how the slope scales a
-    number), …]."""
+    """Every output in order: its value, and its row [(operand, position, function that multiplies
+    by the slope), …]."""
     x, y = operands[0], operands[-1]
     one = type(x.reshape(-1)[0])(1) if x.size else 1
     kind = type(op).__name__

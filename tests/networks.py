@@ -1,4 +1,4 @@
-"""Random networks of all operators, as plain data that specgrad and PyTorch can both run."""
+"""Random networks of all operators, as plain data that both specgrad and PyTorch run."""
 
 import math
 from dataclasses import dataclass, field
@@ -14,8 +14,8 @@ import specgrad as sg
 
 @dataclass
 class Network:
-    """Layers (name, earlier values it reads, parameters it reads, options), and the shapes of input
-    and parameters."""
+    """Layers (name, indices of values read, indices of parameters read, options), and the shapes of
+    input and parameters."""
 
     shape: tuple
     layers: list = field(default_factory=list)
@@ -39,7 +39,7 @@ class Network:
         return [self.shape, *self.parameters]
 
     def fill(self, element, seed=0):
-        """Arrays for input and parameters: element(n) of small integers n, none of them tied."""
+        """Arrays for input and parameters: element(n) of small integers n."""
         random = np.random.default_rng(seed)
         made = []
         for shape in self.sizes:
@@ -62,7 +62,7 @@ Specgrad = Specgrad()
 
 
 class Torch:
-    """The same functions of torch tensors."""
+    """The same functions for torch tensors."""
 
     labels = staticmethod(torch.tensor)
     relu, add, sub, mul, detach = map(staticmethod, (torch.relu, torch.add, torch.sub, torch.mul, torch.detach))
@@ -123,13 +123,13 @@ EXACT = ["conv", "conv", "max_pool", "avg_pool", "adaptive_max_pool", "adaptive_
 
 @st.composite
 def networks(draw, exact):
-    """A network of a few layers on images, then a head of linear layers and a loss: a function of
-    one cell."""
+    """A network with a few layers on images, then linear layers and a loss: a function with one
+    output cell."""
     batch, channels = draw(st.integers(1, 2)), draw(st.integers(1, 2))
     net = Network((batch, channels, draw(st.integers(3, 5)), draw(st.integers(3, 5))))
-    graph = sg.Graph()  # knows the shapes, and computes nothing
+    graph = sg.Graph()  # infers shapes, without computing
     values, weighed = [graph.input("x", net.shape)], []
-    ties = "first" if exact else "split"  # Dual numbers witness the first of tied cells, amax splits
+    ties = "first" if exact else "split"  # Dual numbers give the slope to the first of tied cells, amax splits it
 
     def parameter(*shape):
         net.parameters.append(shape)

@@ -1,4 +1,4 @@
-"""Small networks in plain torch modules, one of each well-known kind, for exporters to export."""
+"""Small networks in plain torch modules, one of each well-known kind, as input of exporters."""
 
 import torch
 from torch import nn
@@ -81,8 +81,7 @@ def mobilenet():
 
 
 class UNet(nn.Module):
-    """Down by maxima, up by transposed convolution and by repetition, with what was before beside
-    it."""
+    """Down by maxima, up by transposed convolution and by repetition, with skip connections."""
 
     def __init__(self):
         super().__init__()
@@ -111,7 +110,7 @@ class Inception(nn.Module):
 
 
 def googlenet():
-    """Branches of several kernels beside each other; maxima with ceil_mode."""
+    """Parallel branches with several kernels; maxima with ceil_mode."""
     stem = nn.Sequential(conv_bn(3, 4, 3, 2), nn.MaxPool2d(3, 2, ceil_mode=True))
     return nn.Sequential(stem, Inception(4), Inception(9), nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(9, 5))
 

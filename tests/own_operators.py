@@ -1,5 +1,4 @@
-"""Operators as a user writes them, right ones and wrong ones, for `specgrad check
-own_operators.py:Name`."""
+"""Correct and wrong operators as a user writes them, for `specgrad check own_operators.py:Name`."""
 
 import enum
 import os
@@ -119,7 +118,7 @@ class WrongShape(GlobalEnergy):
 
 @operator
 class TakesAnything(SlidingWindow):
-    """Its own checks stand in the place of the window's."""
+    """Its own checks replace those of the window."""
 
     name: ClassVar = "takes_anything"
     value, row = EnergyPool.value, EnergyPool.row
@@ -143,7 +142,7 @@ class Raises(EnergyPool):
 
 @operator
 class Crashing(EnergyPool):
-    """Ends its process where a kernel of 2 is padded."""
+    """Ends its process for a padded kernel of 2."""
 
     name: ClassVar = "crashing"
 
@@ -166,7 +165,7 @@ class Nameless(Energy, SlidingWindow):
 
 @operator
 class Odd(Operator):
-    """An operator of no known window: every second cell of the last axis."""
+    """An operator without a known window: every second cell of the last axis."""
 
     name: ClassVar = "odd"
     slots: ClassVar = (sg.operator.Slot("x"),)

@@ -1,4 +1,4 @@
-"""Triton's interpreter, made quicker for tests."""
+"""A faster Triton interpreter for tests."""
 
 import triton
 
@@ -6,9 +6,8 @@ from specgrad.engines import gpu
 
 
 def quicken():
-    """Do once what the interpreter does at every step, to prepare the language of a helper and to
-    list NumPy's types; and do not work out whether integers overflow, which it does not say unless
-    it is debugging."""
+    """Cache the interpreter's preparation of helpers and its list of NumPy types, which it repeats
+    at every step, and skip its overflow checks, which are reported only while debugging."""
     if not gpu.INTERPRETED:
         return
     interpreter = triton.runtime.interpreter

@@ -1,25 +1,25 @@
-"""A scalar that carries, beside its exact value, a bound of what any float64 (or float32)
-evaluation may have lost.
+"""A scalar that carries its exact value and a bound of the error of any float64 (or float32)
+evaluation.
 
 A number is (v, m, e, n): the value v to 200 bits; a magnitude m, the sum of the absolute values of
-the monomials that make it, so that |v| ≤ m; a bound e of the error; and a sum that is still open of
-n terms. With u = 2^-53 (2^-24):
+its monomials, so that |v| ≤ m; a bound e of the error; and the number n of terms of an open sum.
+With u = 2^-53 (2^-24):
 
-- a + b stays open: magnitudes, errors and terms add up. When a sum is used it is closed: whatever
-  the order in which its n terms were added, each passed at most n - 1 additions, so that nothing
-  but γ(n) (m + e) is lost, γ(n) = n u / (1 - n u).
-- a b: m = m_a m_b, and the error is m_a e_b + m_b e_a + e_a e_b and at most 4 roundings (a mean
-  that is divided once per axis, or multiplied with a rounded reciprocal, and a factor 2 of a
-  square's slope). As m takes no account of cancellation, the bound holds too where one library
-  multiplies a sum and the other sums the products.
-- a / b: the same with 1/b, b being away from 0 by more than its error.
-- exp, log, sqrt, tanh, erf and powers: the error of the argument passes through them by their
-  slope, and 8 roundings are allowed: 2 for a library's last bit, the others for a weight computed
-  as exp(x - logsumexp) and not as a quotient. The exponent is β(x - shift), with magnitude |β|(m_x
-  + |shift|): it covers the product made first.
+- a + b stays open: magnitudes, errors and terms add up. A sum is closed when it is used. In any
+  order, each of its n terms passes at most n - 1 additions, so the loss is at most γ(n) (m + e),
+  γ(n) = n u / (1 - n u).
+- a b: m = m_a m_b, and the error is m_a e_b + m_b e_a + e_a e_b plus at most 4 roundings (a mean
+  divided once per axis, or multiplied by a rounded reciprocal, and a factor 2 in a square's
+  slope). As m ignores cancellation, the bound also holds if one library multiplies a sum and the
+  other sums the products.
+- a / b: a times 1/b, where b differs from 0 by more than its error.
+- exp, log, sqrt, tanh, erf and powers: the argument's error times the slope, plus 8 roundings: 2
+  for a library's last bit, the others for a weight computed as exp(x - logsumexp) instead of a
+  quotient. The exponent is β(x - shift), with magnitude |β|(m_x + |shift|), which covers a product
+  computed first.
 
-A comparison that the errors leave open, unless a number meets itself, ends the example: the slopes
-of both branches would be right.
+A comparison that the errors leave undecided (unless a number is compared with itself) ends the
+example, since the slopes of both branches would be right.
 """
 
 import contextlib
@@ -40,7 +40,7 @@ PRODUCT, FUNCTION = 4, 8  # roundings
 
 
 def of_numbers(method):
-    """An operation that leaves arrays to NumPy."""
+    """An operation that returns NotImplemented for arrays, so that NumPy handles them."""
     return lambda self, other: NotImplemented if isinstance(other, np.ndarray) else method(self, other)
 
 
@@ -63,7 +63,7 @@ class Rounded:
     @of_numbers
     def __add__(self, other):
         b = self._lifted(other)
-        if not self.m or not b.m:  # nothing is lost by adding 0
+        if not self.m or not b.m:  # adding 0 is exact
             return self if self.m else b
         return type(self)(self.v + b.v, self.m + b.m, self.e + b.e, self.n + b.n)
 
@@ -121,7 +121,7 @@ class Rounded:
         return self**0.5
 
     def __pow__(self, power):
-        """A whole power is a product; of another one the slope is power · value / argument."""
+        """An integer power is a product; for any other, the slope is power · value / argument."""
         if isinstance(power, int):
             return functools.reduce(operator.mul, [self] * power)
         a, power = self.closed(), float(self._lifted(power).v.mid())
@@ -138,12 +138,12 @@ class Rounded:
         return self._through(self.closed().v.erf(), 2 / math.sqrt(math.pi))
 
     def _through(self, v, slope):
-        """A function's value, whose slope nearby is no greater than this."""
+        """A function's value, with a bound of its slope nearby."""
         size, e = abs(float(v.mid())), slope * self.closed().e
         return type(self)(v, size + e, e + FUNCTION * self.unit * (size + e))
 
     def _side(self, other):
-        """Whether this is less (-1), equal (0) or greater (1), whatever was rounded."""
+        """Whether this number is less (-1), equal (0) or greater (1) for all rounding errors."""
         a, b = self.closed(), self._lifted(other).closed()
         apart = float((a.v - b.v).mid())
         if self is other or (apart == 0 and a.e == b.e == 0):
@@ -167,8 +167,8 @@ class Rounded:
     __hash__ = None
 
     def allows(self, got):
-        """Whether a float64 result lies within the bound (a little more than it, for the bound is
-        computed in floats)."""
+        """Whether a float64 result lies within the bound, enlarged slightly since the bound is
+        computed in floats."""
         a = self.closed()
         return abs(float((flint.arb(got) - a.v).mid())) <= a.e * (1 + 1e-9) + 1e-300
 
@@ -196,7 +196,7 @@ def long_numbers():
 
 
 def allowed(bounds, *results):
-    """Every cell of every result lies within its bound; no derivative at all is 0."""
+    """Assert that every cell of every result lies within its bound; None counts as 0."""
     for got in results:
         for bound, g in zip(
             np.ravel(bounds), np.ravel(np.zeros(np.shape(bounds)) if got is None else got), strict=True

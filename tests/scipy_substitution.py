@@ -1,4 +1,4 @@
-"""A plugin of pytest: SciPy's own tests of filters with our functions in the place of SciPy's.
+"""A pytest plugin that runs SciPy's own tests of filters with our functions instead of SciPy's.
 
 With this folder in PYTHONPATH: python -m pytest -p scipy_substitution --pyargs
 scipy.ndimage.tests.test_filters scipy.ndimage.tests.test_morphology
@@ -13,7 +13,7 @@ from specgrad import ndimage
 
 
 def pytest_configure(config):
-    """Where this is a plugin, and not where it is only imported."""
+    """Replace SciPy's functions, if this module is used as a plugin."""
     for name in ndimage.__all__:
         if hasattr(scipy.ndimage, name):
             theirs, ours = getattr(scipy.ndimage, name), getattr(ndimage, name)

@@ -1,5 +1,5 @@
-"""Sessions of checks that share their cases and the right answers, which are worked out once for
-all tests of a process."""
+"""Sessions of checks that share cases and right answers, computed once for all tests of a
+process."""
 
 from specgrad.conformance import runner
 from specgrad.conformance.claims import CLAIMS

@@ -1,4 +1,5 @@
-"""A kernel that counts how often each item is handled, and by whom; and calls of it."""
+"""A kernel that counts how often each item is handled, and by which thread; and calls of this
+kernel."""
 
 from __future__ import annotations
 
@@ -13,8 +14,8 @@ INT = CELLS["int64"]
 
 
 def tally():
-    """counts[i] += 1, by way of scratch that is read again after a pause; who[i] = the scratch;
-    flags[i] are joined."""
+    """counts[i] += 1, through scratch that is read again after a pause; who[i] = the scratch; the
+    union of flags[i]."""
     k = Kernel("tally")
     counts, flags, who, pause = *(k.array(name, INT) for name in ("counts", "flags", "who")), k.parameter("pause")
     room = k.room(64, INT)
@@ -35,7 +36,7 @@ def machine_code(kernel):
 
 
 def run(compiled, items, grain=1, flags=(), pause=0, count=3):
-    """The flags of a call and how many threads took part in it."""
+    """The flags of a call, and the number of threads in it."""
     counts, marks, who = np.zeros((3, items), np.int64)
     for place, flag in flags:
         marks[place] = flag

@@ -1,5 +1,5 @@
-"""Recorded values and Duals as arrays: NumPy on the same cells is the oracle of values, Duals of
-derivatives."""
+"""Recorded values and Duals as arrays, compared with NumPy (values) and with Duals
+(derivatives)."""
 
 from decimal import Decimal
 from fractions import Fraction
@@ -14,7 +14,7 @@ import specgrad as sg
 from specgrad.errors import ArgumentError, ScalarError, ShapeError, SpecgradError
 
 W = np.arange(1, 7).reshape(3, 2)
-ALIKE = {  # those that NumPy computes too, on the same cells
+ALIKE = {  # expressions that NumPy computes too
     "div": lambda x: x.sum() / 2,
     "reflected": lambda x: 3 - x + 1 / (x * x + 1) - 2 * x,
     "power": lambda x: x**2 + x**-1 + x**0,
@@ -32,13 +32,13 @@ ALIKE = {  # those that NumPy computes too, on the same cells
     "size": lambda x: x * (x.size + x.ndim + x.shape[0] + len(x)),
     "square": lambda x: np.multiply(x, x) + np.subtract(1, x) + np.power(x, 2),
 }
-LEFT = {  # with an array of NumPy on the left
+LEFT = {  # with a NumPy array on the left
     "products": lambda x, w: w @ x,
     "sums": lambda x, w: (w.T + x) * (w.T - x) + w.T * x,
     "quotients": lambda x, w: w.T / (x * x + w.T),
     "out of order": lambda x, w: np.add(w.T, x) - np.matmul(x, w) @ w.T,
 }
-SELECTING = {  # comparisons are 1 and 0 here, and booleans of NumPy's
+SELECTING = {  # comparisons give 1 and 0 here, and booleans in NumPy
     "where": lambda x: sg.where(x > 1, x * x, x - 1),
     "all four": lambda x: sg.where(x >= 2, x, 0) + sg.where(x < 0, x * 3, x) + sg.where(x <= x[0], x, -x),
     "left": lambda x: (
@@ -56,7 +56,7 @@ def cells(scalar, shift=0):
 
 
 def layers(f, x, dx):
-    """Value and tangent of f in every layer that computes both."""
+    """The value and tangent of f in every layer that computes both."""
     tape = sg.Tape()
     y = f(tape.leaf(x))
     graph = sg.trace(f, x.shape)
@@ -89,7 +89,7 @@ def test_every_layer_computes_what_numpy_does_and_the_derivative_of_dual_numbers
 
 @pytest.mark.parametrize("name", [*ALIKE, *LEFT])
 def test_floats_and_integers_are_numpys(name):
-    x = np.array([[2.0, 4.0, -8.0], [1.0, 0.5, -0.25]])  # whose quotients and products are exact
+    x = np.array([[2.0, 4.0, -8.0], [1.0, 0.5, -0.25]])  # all quotients and products are exact
     f = ALIKE.get(name) or (lambda x: LEFT[name](x, W.astype(x.dtype)))
     tape = sg.Tape()
     value = f(tape.leaf(x)).value

@@ -1,4 +1,4 @@
-"""`specgrad bench` can measure every operator that it lists."""
+"""`specgrad bench` measures every operator of its list."""
 
 import dataclasses
 

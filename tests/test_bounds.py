@@ -1,4 +1,4 @@
-"""Bounds: no input breaks them; unsound relaxations are caught; what is refused."""
+"""Bounds: no input exceeds them; unsound relaxations are detected; refusals."""
 
 from fractions import Fraction
 
@@ -15,7 +15,7 @@ from specgrad.bounds import curves, linear, maximum, relax
 from specgrad.bounds.affine import Affine, Box, Relaxation
 from specgrad.conformance.cases import STRATEGIES
 
-NETWORKS, SAMPLES = effort(80, 304), effort(1000, 3300)  # a million inputs, where tests are thorough
+NETWORKS, SAMPLES = effort(80, 304), effort(1000, 3300)  # a million inputs if tests are thorough
 
 
 def exactly(x):
@@ -23,16 +23,16 @@ def exactly(x):
 
 
 def outside(form, x, y, sign):
-    """Whether an affine form is not on its side of the values y at inputs x, by more than
-    evaluating it in floats may cost."""
+    """Whether an affine form is on the wrong side of the values y at inputs x, by more than the
+    form's rounding error."""
     rows, inputs = form.coefficients[0].reshape(len(form.constant), -1), x.reshape(len(x), -1)
     cost = (inputs.shape[1] + 3) * 2.0**-53 * 1.01 * (np.abs(inputs) @ np.abs(rows.T) + np.abs(form.constant))
     return (sign * (inputs @ rows.T + form.constant - y.reshape(len(x), -1)) > cost + 1e-300).any()
 
 
 def broken(network, samples=SAMPLES, methods=("crown", "ibp")):
-    """The methods whose bounds an input of this network breaks: in floats within what floats may
-    cost, in rationals exactly."""
+    """The methods whose bounds some input of this network exceeds: in floats by more than rounding,
+    in rationals at all."""
     x = network.samples(samples)
     values, found = network(x), set()
     for method in methods:
@@ -77,7 +77,7 @@ CHOSEN = {
 
 @pytest.mark.parametrize("name", CHOSEN)
 def test_chosen_forms_are_closer(name):
-    """What no fixed form reaches: all of it here."""
+    """Optimised forms are nearly exact here, unlike any fixed form."""
     function, least, fixed = CHOSEN[name]
     box = -np.ones(3), np.ones(3)
     crown, alpha = (sg.bounds(function, box, method=method).lower.item() for method in ("crown", "alpha"))
@@ -86,7 +86,7 @@ def test_chosen_forms_are_closer(name):
 
 
 def floor_without_its_cells(patch):
-    """A plane above a maximum in which only one cell has a slope."""
+    """A plane above a maximum with a slope in one cell only."""
     sound = maximum.Pool.slopes
 
     def slopes(self, floor, without=False):
@@ -111,7 +111,7 @@ def test_unsound_choices_are_caught(fault, monkeypatch):
 
 
 def padding_is_zero(patch):
-    """As in another library: padding takes part in a maximum, as a cell of value 0."""
+    """A fault of another library: padding is a cell of value 0 in a maximum."""
     sound = maximum.relax
 
     def relaxed(taps, boxes):
@@ -123,7 +123,7 @@ def padding_is_zero(patch):
 
 
 def average_counts_padding(patch):
-    """As in another library: count_include_pad=False is bounded as True."""
+    """A fault of another library: count_include_pad=False is bounded as True."""
     sound = linear.linear
 
     def wrong(op, boxes, varying):
@@ -137,7 +137,7 @@ def average_counts_padding(patch):
 
 
 def slope_of_the_wrong_tap(patch):
-    """The chord of a maximum is given to the first tap instead of that with the greatest upper
+    """The chord of a maximum is on the first tap instead of the tap with the greatest upper
     bound."""
     patch.setattr(maximum, "chord", lambda low, high, rest: (np.ones(low.shape), np.zeros(low.shape)))
 
@@ -168,7 +168,7 @@ def forms_are_swapped(patch):
 
 
 def plane_is_unpadded(patch):
-    """A maximum reads the plane's first cell where its window lies in padding."""
+    """A maximum reads the plane's first cell instead of padding."""
     sound = relax.window_taps
     patch.setattr(relax, "window_taps", lambda op, boxes, mask="exists": sound(op, boxes, "exists"))
 
@@ -191,7 +191,8 @@ def test_unsound_relaxations_are_caught(fault, monkeypatch):
 
 
 def test_both_faults_of_another_library():
-    """Padded maxima and averages that do not count padding, on the inputs that show its faults."""
+    """Padded maxima, and averages that do not count padding, on inputs that show that library's
+    faults."""
     x = np.array([[-1.0, -2.0], [-3.0, -4.0]])
     found = sg.bounds(lambda x: sg.max_pool(x, (2, 2), stride=2, padding=1), (x - 0.1, x + 0.1))
     assert (found.lower <= x).all()
@@ -205,7 +206,7 @@ def test_single_operators_are_as_close_as_can_be():
     for method in ("crown", "ibp"):
         found = sg.bounds(sg.relu, box, method=method)
         assert np.allclose([found.lower, found.upper], [[0, 2, 0], [1, 3, 0]], atol=1e-15)
-    found = sg.bounds(lambda x: sg.sub(x, x), box)  # what two branches share is seen
+    found = sg.bounds(lambda x: sg.sub(x, x), box)  # shared parts of two branches are recognised
     assert np.allclose([found.lower, found.upper], 0, atol=1e-15)
     found = sg.bounds(lambda x: x * x, (np.array([1.0]), np.array([2.0])))
     assert np.allclose([found.lower, found.upper], [[1], [4]], atol=1e-14)
@@ -226,8 +227,8 @@ def test_several_inputs():
 
 
 def test_float32_costs_little_and_covers_every_order():
-    """1/3 and its like are sums whose float32 value depends on the order; the slack is a small part
-    of the margin."""
+    """The float32 values of such sums depend on the order; the slack is a small part of the
+    margin."""
     random = np.random.default_rng(0)
     weight = random.normal(size=(1, 200)).astype(np.float32)
     x = random.normal(size=200).astype(np.float32)
@@ -244,8 +245,8 @@ def test_float32_costs_little_and_covers_every_order():
 
 
 def test_float32_covers_the_worst_order():
-    """One, and then numbers that are each just too small to be added to it: all of them are lost,
-    which is as much as n additions can lose. The bound is not far above that."""
+    """1 plus numbers that are each just too small to change it: all are lost, the largest possible
+    error of n additions. The bound is not much larger."""
     for count in (9, 72, 1000):
         x = np.array([1.0, *[2.0**-24 * 0.999] * count], np.float32)
         weight = np.ones((1, x.size), np.float32)
@@ -257,7 +258,7 @@ def test_float32_covers_the_worst_order():
         exact = np.float64(x).sum()
         assert found.lower <= 1
         assert exact - found.lower < 1.02 * (exact - 1)
-    # cells that are as good as equal: what rounding adds to them does not choose another row
+    # nearly equal cells: rounding does not select another row
     box = np.array([1.0, 1 + 1e-9, 0.0]), np.array([2.0, 2.0, 3.0 - 1e-9])
     found = sg.bounds(lambda x: sg.max_pool(x, (3,)), box)
     assert np.array_equal(found.below.coefficients[0], [[1, 0, 0]])
@@ -309,8 +310,8 @@ def test_operators_without_a_relaxation_say_so():
 
 @pytest.mark.parametrize("kind", sg.OPERATORS, ids=lambda kind: kind.name)
 def test_every_operator_lies_within_its_bounds(kind):
-    """Each operand varies or is a constant; inputs inside of the box and at its corners, in every
-    method."""
+    """Each operand varies or is constant; inputs are inside of the box and at its corners, for
+    every method."""
 
     @settings(max_examples=examples(25), deadline=None, database=None, derandomize=True)
     @given(STRATEGIES[kind], st.randoms(use_true_random=False))
@@ -338,7 +339,7 @@ def test_every_operator_lies_within_its_bounds(kind):
                 share = [random.choice([0.0, 1.0, random.random()]) for _ in moving]
                 xs = [low + s * (high - low) for s, low, high in zip(share, lower, upper, strict=True)]
                 y = function(*xs)
-                cost = 1e-12 * np.abs(y) if method == "zonotope" else 0  # which has no bounds of floats
+                cost = 1e-12 * np.abs(y) if method == "zonotope" else 0  # zonotopes do not cover floats
                 assert (found.lower <= y + cost).all(), method
                 assert (y - cost <= found.upper).all(), method
 
@@ -346,8 +347,8 @@ def test_every_operator_lies_within_its_bounds(kind):
 
 
 def test_lipschitz_constants_hold():
-    """No two inputs of random networks are further apart than the constant says; of affine networks
-    it is the least."""
+    """Inputs of random networks satisfy the Lipschitz bound; for affine networks it is the
+    least."""
     for seed in range(effort(40, 120)):
         network = Network(seed)
         x = network.samples(60)

@@ -1,5 +1,5 @@
-"""Certificates: they hold where they say so, in exact rationals; what is changed in one, or found
-by unsound bounds, is caught."""
+"""Certificates hold in exact rationals; changed certificates, and those from unsound bounds, are
+refused."""
 
 import base64
 import functools
@@ -30,8 +30,8 @@ SEEDS = [seed for seed in range(effort(22, 44)) if Network(seed).exact]
 
 
 def margins(network, seed, depth):
-    """Rows of which one bound of intervals, or what inputs reach, is a multiple of the distance
-    away."""
+    """The graph of rows·network - bounds, with bounds between reached values (depth 0) and interval
+    bounds (depth 1); and its values at inputs."""
     random = np.random.default_rng(seed)
     shape = (1, *network.shape)
     values = network(network.samples(200)).reshape(200, -1)
@@ -48,7 +48,7 @@ def shifted(network, rows, bounds, x):
 
 
 class Enough(Exception):
-    """A search has many parts."""
+    """A search needs many parts."""
 
 
 def few_parts(done, count):
@@ -57,7 +57,7 @@ def few_parts(done, count):
 
 
 def certified(seed, depth):
-    """A certificate, or None where it would take many parts; and what inputs reach."""
+    """A certificate, or None if it needs many parts; and the values that inputs reach."""
     network = Network(seed)
     graph, values = margins(network, seed, depth)
     try:
@@ -69,8 +69,8 @@ def certified(seed, depth):
 
 @pytest.mark.parametrize("part", range(2))
 def test_certificates_replay_exactly(part):
-    """Every answer on random networks, of all windows, follows in rationals, also after a journey
-    through JSON."""
+    """Every answer on random networks, with all windows, follows in rationals, also after writing
+    and reading JSON."""
     found = []
     for seed in SEEDS[part::2]:
         for depth in (-0.2, 0.3):
@@ -89,7 +89,7 @@ CELLS = np.array([[-1.0, -2.0], [-3.0, -4.0]])
 PAIR = np.array([-1.0, 0.0]), np.array([2.0, 1.5])
 TOGETHER = {"kernel_size": (2, 2), "stride": 2, "padding": 1}
 FOOLED = {
-    # a fault of the finder -> a network and a box on which it proves what is not so
+    # a fault of the bounds -> a network and a box for which it proves something false
     "padding_is_zero": (lambda x: 0.5 - sg.relu(0 - sg.max_pool(x, **TOGETHER)), (CELLS - 0.1, CELLS + 0.1)),
     "plane_is_unpadded": (
         lambda x: sg.max_pool(x, **TOGETHER) + 2,
@@ -127,7 +127,7 @@ def test_what_unsound_relaxations_find_is_refused(fault, monkeypatch):
 
 
 def chosen(x):
-    """At least 0 where no fixed form says more than -1: its forms must be chosen."""
+    """At least 0, where fixed forms prove -1 at most: its forms must be optimised."""
     y = sg.relu(x)
     return sg.reshape(sg.sum(y) - sg.sum(sg.max_pool(y, (3,))), (1,)) + np.array([0.0625])
 
@@ -140,7 +140,7 @@ def test_chosen_forms_are_certified(monkeypatch):
     certificate = sg.certify(chosen, CUBE, np.eye(1), progress=few_parts)
     document = certificate.to_json()
     Certificate.from_json(document).check()
-    for place in (0, 1):  # more than a mean; and a plane of another floor, which does not prove it
+    for place in (0, 1):  # weights that are no mean; and a plane with another floor, which proves nothing
         made = json.loads(document)
         pools = proof(made)[0]["proved"][0]["pools"]
         (held,) = pools.values()
@@ -171,7 +171,7 @@ def test_what_unsound_choices_find_is_refused(fault, monkeypatch):
 
 
 def two_relus(least):
-    """least - relu(a + b) - relu(a - b), which is at least least - 2 on a square; by chords - 3."""
+    """least - relu(a + b) - relu(a - b): on a square at least least - 2, by chords least - 3."""
     weights = np.array([[[1.0, 1.0]], [[1.0, -1.0]]])
     return lambda x: sg.linear(sg.reshape(sg.relu(sg.conv(x, weights)), (2,)), -np.ones((1, 2))) + least
 
@@ -198,7 +198,7 @@ def test_relus_that_read_the_same_inputs_are_bounded_together(monkeypatch):
 
 
 def test_unsound_parts_are_refused(monkeypatch):
-    """Inputs are split with many parts at once, by lines of their own."""
+    """Inputs are split with many parts at once, which compute relu's lines themselves."""
     sound = parts.relu
     no_attack(monkeypatch)
 
@@ -215,8 +215,8 @@ def test_unsound_parts_are_refused(monkeypatch):
 
 
 def test_a_wrong_rule_of_rewriting_is_refused(monkeypatch):
-    """The replay uses the simpler operators of `rewrite` too, so it asks whether they are the same
-    function."""
+    """The replay uses the rewriting of `rewrite` too, so it checks whether the function is the
+    same."""
     no_attack(monkeypatch)
     monkeypatch.setitem(rewrite.RULES, sg.Larger, lambda graph, op, x, y: sg.Relu()(x))
     certificate = sg.certify(lambda x: sg.maximum(x, 0.5 * x) + 0.2, (-np.ones(1), np.full(1, -0.5)), np.eye(1))
@@ -235,7 +235,7 @@ def small(x):
 
 
 def tight(function, lower, upper, room):
-    """The function less its least values on a fine grid, and some room."""
+    """The function minus its least values on a fine grid, plus some room."""
     axes = [np.linspace(a, b, 9) for a, b in zip(lower, upper, strict=True)]
     points = np.stack(np.meshgrid(*axes), -1).reshape(-1, len(lower))
     least = np.round((function(points).min(axis=0) - room) * 1024) / 1024
@@ -247,12 +247,12 @@ BOX = -np.ones(4), np.ones(4)
 
 @functools.cache
 def branched():
-    """The text of a certificate with splits."""
+    """The JSON text of a certificate with splits."""
     return sg.certify(tight(small, *BOX, 0.7), BOX, np.eye(2)).to_json()
 
 
 def test_branching_closes_what_bounds_leave_open(monkeypatch):
-    """By inputs where few vary, by relus where many do."""
+    """Few varying inputs are split; otherwise relus are."""
     function = tight(small, *BOX, 0.7)
     assert sg.bounds(function, BOX, method="alpha").lower.min() < 0
     parts = []
@@ -308,7 +308,7 @@ def test_counterexamples_are_exact_and_inside():
 
 
 def test_floats_are_covered():
-    """A margin that reals keep and float32 may lose is not certified for float32."""
+    """A margin that holds over reals, but possibly not in float32, is not certified for float32."""
     weight = np.full((1, 64), 0.1, np.float32)
     x = np.full(64, 0.3, np.float32)
     exact = sum(Fraction(float(w)) * Fraction(float(v)) for w, v in zip(weight[0], x, strict=True))
@@ -361,7 +361,7 @@ def covers_more(document):
 
 
 def float_boxes(document):
-    """Boxes that are closer than what follows."""
+    """Boxes tighter than those that follow."""
     for step in proof(document):
         for ends in step["boxes"].values():
             ends[1] = ends[0]
@@ -417,7 +417,7 @@ def test_what_cannot_be_certified_says_so():
         sg.certify(lambda x: x, box, np.eye(3))
     with pytest.raises(CertificateError, match="operator='exp'"):
         sg.certify(lambda x: sg.exp(x), box, np.eye(2)).check()
-    # what breaks it cannot be confirmed: a sigmoid of rationals is none
+    # a counterexample cannot be confirmed: sigmoid has no rational values
     assert sg.certify(lambda x: sg.sigmoid(x) - 0.75, box, np.eye(2), timeout=0.2).status == "unknown"
 
 
@@ -455,8 +455,8 @@ def test_the_command_answers_as_the_competition_asks(tmp_path, wanted, answer):
 
 
 def test_a_strict_property_is_not_met_by_equality(tmp_path):
-    """relu(x) < 0 is never so, though it comes as near as 0; and neither the input nor its copy in
-    front of the output is printed as an output."""
+    """relu(x) < 0 is never true, although 0 is reached; and neither the input nor its copy before
+    the output is printed as an output."""
     relu = lambda x: sg.relu(x)[:2]  # noqa: E731
     for wanted, answer in (("(< Y_0 0)", "unknown"), ("(<= Y_0 0)", "sat"), ("(< Y_0 0.01)", "sat")):
         arguments = written(tmp_path, -1, 1, f"(assert {wanted})", relu)
@@ -470,11 +470,11 @@ def test_a_strict_property_is_not_met_by_equality(tmp_path):
     Certificate.load(tmp_path / "strict.json").check()
     lowered = (tmp_path / "strict.json").read_text().replace('"at_least"', '"above"')
     assert '"above"' in lowered
-    Certificate.from_json(lowered).check()  # what is below a bound is also not above it
+    Certificate.from_json(lowered).check()  # a row below its bound is also not above it
 
 
 def test_the_command_reads_what_the_competition_packs(tmp_path):
-    """Models with an open length, and files by gzip."""
+    """Models with an open length, and gzip files."""
     _, model, _, text = written(tmp_path, -1, 1, "(assert (<= Y_0 -9.0))")
     proto = onnx.load(model)
     proto.graph.input[0].type.tensor_type.shape.dim[0].dim_param = "open"
@@ -493,8 +493,8 @@ def test_the_command_reads_what_the_competition_packs(tmp_path):
 
 
 def test_a_part_takes_over_what_comes_before_its_split():
-    """The boxes before it are the same, the others are not wider; and a deadline ends it
-    anywhere."""
+    """The boxes before a split are the same, the others are not wider; a deadline ends the analysis
+    at any point."""
     for seed in SEEDS[:6]:
         network = Network(seed)
         graph = rewrite.rewritten(sg.trace(network, network.shape))
@@ -525,7 +525,7 @@ def test_the_command_refuses_in_words(tmp_path):
 
 
 def test_exact_points_agree_with_the_graph():
-    """The checker's boxes of a point are the values of the network, in rationals."""
+    """The checker's boxes of a point are the network's values, in rationals."""
     from specgrad.bounds.exact import Box, Exact
     from specgrad.bounds.exact import Network as Exactly
     from specgrad.bounds.replay import Part

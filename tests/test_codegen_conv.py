@@ -1,5 +1,5 @@
-"""The emitters of convolution, interpreted on random geometries: no access out of range, tasks
-apart, results exactly the specification's."""
+"""The emitters of convolution, interpreted on random geometries: no access out of range,
+independent tasks, results exactly the specification's."""
 
 import contextlib
 import math
@@ -26,8 +26,8 @@ SEEDS, CASES = range(5), effort(20, 80)
 
 @contextlib.contextmanager
 def emitted(random, stand_in=Emitted, tight=False):
-    """Plans have kernels that are not compiled, small tiles, and bands of few cells. Tight: no
-    vector is of channels alone that do not exist."""
+    """A context in which plans have kernels that are not compiled, small tiles, and bands of few
+    cells. `tight`: every vector has a channel that exists."""
     lanes = int(random.choice([2, 4]))
     blocks, turned = {}, {}
 
@@ -97,7 +97,7 @@ def numbers(random, shape):
 
 
 def made(p, forward, skips, source, weight, bias, shape):
-    """What the kernels make of exact numbers, or of floats."""
+    """The result of the kernels on exact numbers, or on floats."""
     product = gemm.product(p, forward, np.dtype(np.float32), skips)
     run = Run(Rationals() if source.dtype == object else Floats())
     groups, channels, _ = product.target
@@ -119,7 +119,7 @@ def made(p, forward, skips, source, weight, bias, shape):
 
 
 def weighed(p, skips, wide, narrow, shape):
-    """The weight's cotangent that the kernels make."""
+    """The weight's cotangent by the kernels."""
     found = weight_gradient.gradient(p, np.dtype(np.float32), skips)
     run, out = Run(Rationals() if wide.dtype == object else Floats()), np.zeros(shape, wide.dtype)
     if found.step is None:
@@ -134,9 +134,9 @@ def weighed(p, skips, wide, narrow, shape):
 
 
 def values(random, op, x_shape, weight_shape, infinite=False, often=0.2, kernel=None):
-    """Value and cotangents; or of floats, of which one weight, or one cell of either side, is
-    infinite. `often`: kernels that skip padding; `kernel`: no cotangent of weights, unless by this
-    one."""
+    """Compare value and cotangents with the specification; with floats, one weight, or one cell of
+    either side, is infinite. `often`: the share of kernels that skip padding. `kernel`: only check
+    the weight's cotangent for this kernel."""
     transposed = isinstance(op, sg.ConvTranspose)
     y_shape = op.output_shape(x_shape, weight_shape)
     shapes = x_shape, weight_shape, y_shape, y_shape[1:2], x_shape[1:2]
@@ -179,8 +179,8 @@ def test_padding_is_absent_beside_infinite_cells_and_weights():
 
 @pytest.mark.parametrize("kernel", ["gemm", "packing", "weight_gradient"])
 def test_an_access_one_cell_off_is_found(kernel, monkeypatch):
-    monkeypatch.setattr(emitter, "UNROLL", 1)  # no load is of channels alone that do not exist
-    groups = 2 if kernel == "packing" else 1  # so that there are several blocks
+    monkeypatch.setattr(emitter, "UNROLL", 1)  # every load has a channel that exists
+    groups = 2 if kernel == "packing" else 1  # several blocks
     op, shapes = (
         sg.Conv((3, 2), stride=(1, 2), padding=1, groups=groups),
         ((2, 3 * groups, 7, 9), (4 * groups, 3, 3, 2)),

@@ -1,4 +1,4 @@
-"""What a kernel must not do: each fault is planted, and the interpreter says what was done, and
+"""Invalid operations of kernels: each is planted, and the interpreter reports what happened
 where."""
 
 import functools
@@ -67,7 +67,7 @@ def test_results_that_nobody_wrote_are_found():
 
 
 def copied(over=0, ahead=0):
-    """y[i] = x[i] for begin <= i < end + over, after y[i + ahead] was read."""
+    """y[i] = x[i] for begin <= i < end + over, after reading y[i + ahead]."""
     k = Kernel("copied")
     x, y = k.array("x", FLOAT), k.array("y", FLOAT)
     with k.loop(k.begin, k.end + over) as each:
@@ -160,8 +160,7 @@ def test_what_no_kernel_has_is_not_interpreted(flag):
 
 
 def beyond(then):
-    """Three cells in scratch, of which four are loaded and doubled; `then` does something with
-    them."""
+    """Three cells in scratch, of which four are loaded and doubled, then `then` is applied."""
     k = Kernel("beyond")
     x, y = k.array("x", FLOAT), k.array("y", FLOAT)
     room = k.room(4, FLOAT)
@@ -191,7 +190,7 @@ def test_nothing_depends_on_lanes_beyond_what_was_written():
     with pytest.raises(Fault, match="y: cell 3 is undefined"):
         y.cells(F32)
     assert run(lanes_as_flags([0, 1]))[1] == 0
-    assert run(lanes_as_flags([3, 2]))[1] == 1  # whatever the other is
+    assert run(lanes_as_flags([3, 2]))[1] == 1  # for any value of the other lane
     with pytest.raises(Fault, match="the flags depend on an undefined value"):
         run(lanes_as_flags([3, 0]))
     with pytest.raises(Fault, match="a branch depends on an undefined value"):

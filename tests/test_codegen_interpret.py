@@ -1,4 +1,4 @@
-"""The interpreter of generated kernels: equal to machine code bit for bit, exact over rationals,
+"""The interpreter of generated kernels: bit for bit equal to machine code, exact over rationals,
 and open to other domains."""
 
 from fractions import Fraction
@@ -88,7 +88,7 @@ def test_stores_of_cells_apart_leave_the_others_as_they_are(name):
     with k.loop(k.begin, k.end) as each:
         k.store_strided(k.load(x, each.index * 4, 4), y, each.index * 12, 3)
     k.finish()
-    arrays = {"x": numbers(random, cell, 8), "y": numbers(random, cell, 22)}  # the last lies 21 behind the first
+    arrays = {"x": numbers(random, cell, 8), "y": numbers(random, cell, 22)}  # the last cell is at offset 21
     machine, checked = both_ways(k, dict.fromkeys("xy", cell), arrays, {}, 2)
     assert machine == checked
     given = {n: (cell.stored, list(one)[:21], True) for n, one in arrays.items()}
@@ -164,7 +164,7 @@ def test_infinities_over_rationals_are_exact():
 
 
 def from_identity(identity=-np.inf):
-    """The greatest of n cells, from an identity on."""
+    """The maximum of n cells and an identity."""
     k = Kernel("identity")
     x, y, n = k.array("x", FLOAT), k.array("y", FLOAT), k.parameter("n")
     with k.loop(0, n, carried=[k.number(FLOAT, identity)]) as each:
@@ -182,8 +182,7 @@ def test_infinity_is_the_identity_of_a_maximum_over_rationals():
 
 
 class Leaders(Domain):
-    """Cells as sets of names, of which the greatest is meant; which of two sets is greater is
-    undecided."""
+    """Cells as sets of names, representing their maximum; comparisons of two sets are undecided."""
 
     def constant(self, number, kind):
         return number

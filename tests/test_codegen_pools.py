@@ -1,5 +1,5 @@
-"""Every emitter of pools, interpreted on random geometries: nothing out of range, tasks apart,
-results exactly the specification's."""
+"""Every emitter of pools, interpreted on random geometries: no access out of range, independent
+tasks, results exactly the specification's."""
 
 import numpy as np
 import pytest
@@ -22,7 +22,7 @@ INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64"]
 
 
 def sliding(random, kind, rank=None, inner=False):
-    """An operator with sliding windows and a shape that it takes: kernels large and small, padded,
+    """An operator with sliding windows, and a shape that it takes: kernels large and small, padded,
     dilated, cut by ceil_mode."""
     while True:
         rank_here = rank or int(random.choice([1, 2, 2, 2, 3]))
@@ -47,7 +47,7 @@ def sliding(random, kind, rank=None, inner=False):
 
 
 def placed(random, kind, window, how, size, inner):
-    """The operator over the last axes of an array, or over axes behind which others lie."""
+    """The operator over the last axes of an array, or over axes followed by a channel axis."""
     batch = (int(random.integers(1, 4 - inner)),)
     shape = (*batch, *size, int(random.integers(1, 20))) if inner else (*batch, *size)
     how = how | ({"axes": tuple(range(1, 1 + len(size)))} if inner else {})
@@ -57,7 +57,7 @@ def placed(random, kind, window, how, size, inner):
 
 
 def adaptive(random, kind, inner=False):
-    """Bins of all sizes, and whole planes."""
+    """An operator with adaptive bins, or of whole planes."""
     rank = int(random.choice([1, 2, 2, 3]))
     size = [int(random.integers(1, n)) for n in [(40,), (9, 40), (4, 6, 25)][rank - 1]]
     if random.random() < 0.2:
@@ -72,8 +72,8 @@ def adaptive(random, kind, inner=False):
 
 
 def maximum(random, op, shape, dtype, walk=None, with_codes=None):
-    """The maximum; or the argmax, and what is done with it: cotangents scattered, tangents
-    gathered, indices written. Nothing is run if a walk is named that it does not take."""
+    """Check the maximum, or the argmax and its uses: scattered cotangents, gathered tangents,
+    indices. Nothing runs if the case does not take the given walk."""
     case = Planned(random, op, shape, dtype)
     pool, x = case.pool, case.draw(shape)
     x[random.random(shape) < 0.05] = 0
@@ -84,7 +84,7 @@ def maximum(random, op, shape, dtype, walk=None, with_codes=None):
     given = {"x": (case.cell, case.operand(x))}
     wanted = {"y": (case.cell, pool.lengths)} | ({"codes": (pool.codes, pool.lengths)} if with_codes else {})
     made = case.run(chain, given, wanted)
-    if made is None:  # a window has the number that padding is taken for: the exact chain is to run
+    if made is None:  # a window has the number that stands for padding: the exact chain must run
         assert not exact
         assert pool.blanks or (case.dtype.kind == "u" and x.min() == 0)
         return case
@@ -108,8 +108,8 @@ def moves(case):
 
 
 def derivatives(case, x, codes):
-    """Cotangents scattered by codes, tangents gathered, and indices: the tangent at an index is the
-    one that was gathered."""
+    """Check cotangents scattered by codes, tangents gathered, and indices: the tangent at an index
+    equals the gathered one."""
     pool, op, kind = case.pool, case.op, case.cell
     if not moves(case):
         return
@@ -119,7 +119,7 @@ def derivatives(case, x, codes):
     (gx,) = case.run(
         pool.winners("scatter"), given | {"source": (kind, sources["scatter"])}, {"target": (kind, pool.layout.shape)}
     )
-    as_floats = case.dtype if kind.name == "bfloat16" else np.float64  # sums of small integers, and so exact
+    as_floats = case.dtype if kind.name == "bfloat16" else np.float64  # sums of small integers are exact
     x, dx, gy = (array.astype(as_floats) for array in (x, dx, gy))
     expected = case.specified(lambda: op.vjp((x,), gy)[0])
     case.same(case.as_operand(gx), expected)
@@ -142,13 +142,13 @@ def indices(op, x):
 
 
 def average(random, op, shape, dtype, walk=None):
-    """The average, or its adjoint. Nothing is run if a walk is named that it does not take."""
+    """Check the average, or its adjoint. Nothing runs if the case does not take the given walk."""
     case = Planned(random, op, shape, dtype)
     pool, kind = case.pool, case.cell
     what = "average" if random.random() < 0.5 or dtype == "bfloat16" else "spread"
     if walk and not takes(walk, *pool.fold(what).steps):
         return case
-    if what == "average":  # of bfloat16, the adjoint is rounded before it is summed up
+    if what == "average":  # the adjoint of bfloat16 rounds before it sums
         x = case.draw(shape)
         (y,) = case.run(pool.fold("average"), {"x": (kind, case.operand(x))}, {"y": (kind, pool.lengths)})
         case.same(case.as_result(y), case.specified(lambda: op(case.numbers(x))))
@@ -166,12 +166,12 @@ def average(random, op, shape, dtype, walk=None):
 
 
 def winners(random, op, shape, dtype, walk=None):
-    """The argmax, and what is done with it."""
+    """Check the argmax and its uses."""
     return maximum(random, op, shape, dtype, walk, with_codes=True)
 
 
 def special(random, op, shape, dtype):
-    """The argmax of NaN, infinities and zeros of both signs, over floats: the bits and the index of
+    """Check the argmax of NaN, infinities and signed zeros, over floats: the bits and the index of
     the first greatest cell, or of the last NaN."""
     case = Planned(random, op, shape, dtype)
     case.domain, pool = Floats(), case.pool
@@ -208,7 +208,7 @@ def extreme(random):
 
 
 def drawn(random, walk):
-    """An operator that is likely to take a walk, its shape, and what is checked of it."""
+    """A check, and an operator and shape that are likely to take a walk."""
     kind, run = [*(BINS if walk == "bins" else (MAXIMA, SUMS))][int(random.integers(2))]
     kind = extreme(random) if kind is sg.MaxPool else kind
     if walk == "bins":
@@ -232,7 +232,7 @@ def drawn(random, walk):
 
 
 def flat_or_not(walk):
-    """Constants by which small planes gather as a whole, or never."""
+    """Constants for which small planes are always, or never, gathered as a whole."""
     return {"FLAT": 99, "FULL": 9} if walk == "flat" else {"FLAT": 0, "PLACES": 20}
 
 
@@ -246,7 +246,7 @@ def test_every_walk_is_exact_on_random_geometries(seed, walk):
     vector, least = int(random.choice([16, 32, 64])), int(random.choice([1, 64]))
     done = 0
     small = 1 if walk == "tiles" else 50
-    # so that small arrays have several tiles and tasks, and cells of short rows gather
+    # small arrays have several tiles and tasks, and cells of short rows gather
     constants = {"LINES": 1 << 10, "TILE": 24, "SMALL": small, "TOTALS": int(random.choice([1, 9])), "DENSE": 99}
     constants |= flat_or_not(walk)
     with emitted(VECTOR=vector, LEAST=least, **constants):
@@ -271,8 +271,8 @@ def test_special_numbers_win_as_specified(seed, walk):
             special(random, *found, str(random.choice(["float32", "float64", "float16"])))
 
 
-# codes of no winner, tables read by whole vectors, flags of lanes behind the last window, codes of
-# bins beside padding
+# codes of no winner, tables read by whole vectors, flags of lanes after the last window, codes of
+# bins next to padding
 PINNED = [
     (winners, sg.MaxPool((270,), stride=40, padding=30), (1, 400)),
     (winners, sg.MaxPool((4,), stride=2, padding=((7, 4),), dilation=2), (3, 4)),

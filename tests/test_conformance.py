@@ -1,5 +1,5 @@
-"""`specgrad check` as a user meets it: exit statuses, reports, counterexamples that run, and the
-page that tells of them."""
+"""`specgrad check` for a user: exit statuses, reports, counterexamples that run, and the page about
+them."""
 
 import contextlib
 import io
@@ -44,7 +44,7 @@ def run(*words):
 
 
 def test_a_right_subject_exits_0_and_a_wrong_one_1():
-    right = run("check", f"{FAULTY}/right.py:subject", *QUICK[:-1])  # in a process of its own
+    right = run("check", f"{FAULTY}/right.py:subject", *QUICK[:-1])  # in another process
     assert (right.exit_code, "right: holds in" in right.output) == (0, True)
     wrong = run("check", f"{FAULTY}/last_winner.py:subject", *QUICK, "--claim", "ties")
     assert wrong.exit_code == 1
@@ -223,7 +223,7 @@ def test_json_holds_everything_and_is_valid(tmp_path):
 
 
 class Hostile:
-    """A subject whose name, errors and results try to break out of the page."""
+    """A subject whose name, errors and results contain HTML markup."""
 
     name = "<script>alert(1)</script>"
     version = '"><img src=x>'
@@ -260,7 +260,7 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 @pytest.mark.skipif(CHROMIUM is None, reason="chromium is not installed")
 @pytest.mark.parametrize("width", [1280, 390])
 def test_html_fits_desktop_and_phone(tmp_path, width):
-    """In a real browser the page is no wider than the window, and has drawn its SVGs."""
+    """In a real browser the page fits the window, and its SVGs are drawn."""
     page = as_html(hostile_report())
     measure = (
         "<script>onload=()=>{const d=document.documentElement;document.title=[d.scrollWidth,innerWidth,"
@@ -367,7 +367,7 @@ def test_an_interrupt_that_is_swallowed_ends_the_check_at_the_next_case():
         with interrupts.raised():
             session.run([subject], [MaxPool])
         assert (subject.calls, interrupts.noted, session.cells) == (1, True, [])
-        os.kill(os.getpid(), signal.SIGINT)  # while the report is printed: noted, and not raised
+        os.kill(os.getpid(), signal.SIGINT)  # while the report is printed: recorded, but not raised
 
 
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
@@ -384,7 +384,7 @@ def test_an_interrupt_while_a_process_is_started_arrives_afterwards():
 @pytest.mark.skipif(os.name != "posix", reason="needs signals")
 @pytest.mark.parametrize(("target", "option"), [("getppid", []), ("getpid", ["--in-process"])])
 def test_interrupting_prints_what_was_found(tmp_path, target, option):
-    """The subject sends the signal itself, in the midst of the cases of a second operator."""
+    """The subject sends the signal itself, during the cases of a second operator."""
     stopping = tmp_path / "stopping.py"
     stopping.write_text(
         "import os, signal\n"
@@ -419,7 +419,7 @@ ROOT = Path(__file__).parent.parent
 
 
 def page_blocks():
-    """The blocks of docs/conformance.md: the subject they need, the code, and what they print."""
+    """The code blocks of docs/conformance.md: their subject, the code, and its output."""
     text = (ROOT / "docs" / "conformance.md").read_text(encoding="utf-8")
     head, _, generated = text.partition("<!-- from here on")
     for block in re.findall(r"^  ```python\n(.*?)^  ```", head, re.DOTALL | re.MULTILINE):
@@ -440,8 +440,8 @@ NEEDS = {
 
 @pytest.mark.parametrize("needed", sorted({subject for subject, _, _ in page_blocks()}))
 def test_the_published_counterexamples_print_what_they_say(needed):
-    """Every block of the page, run again where its peer is installed in the version that the page
-    names."""
+    """Every code block of the page runs again, if its peer is installed in the version on the
+    page."""
     library = NEEDS.get(needed, needed).partition(".")[0]
     module = pytest.importorskip(library, reason=f"{needed} is not installed")
     stated = re.search(

@@ -1,5 +1,5 @@
-"""Which cases are tried: a quick run asks every claim and finds the planted faults, half floats are
-among them, and 2^31 is passed."""
+"""The choice of cases: a quick run covers every claim and detects the planted faults, and cases
+include half floats and more than 2^31 elements."""
 
 import contextlib
 import io
@@ -59,8 +59,8 @@ MISTAKES = {
     "flipped kernels": ("the kernel is not flipped",),
     "exponentials that overflow": ("exponents that overflow unless shifted", "a large negative window beside padding"),
 }
-"""Mistakes that real projects shipped, and the titles of the cases that show them; nondeterminism
-shows in every case, 2^31 elements in `huge_case`."""
+"""Bugs that real projects shipped, and the titles of the cases that show them. Nondeterminism shows
+in every case, 2^31 elements in `huge_case`."""
 
 
 def test_the_quick_run_shows_every_mistake_and_asks_of_every_part():
@@ -78,7 +78,7 @@ def test_the_quick_run_shows_every_mistake_and_asks_of_every_part():
 
 @pytest.mark.parametrize("kind", effort([MaxPool, AvgPool], WINDOWED), ids=lambda k: k.__name__)
 def test_the_quick_run_asks_what_the_usual_one_asks(kind):
-    """Whatever is claimed of a subject over all curated cases is claimed in a quick run too."""
+    """A quick run covers every claim that all curated cases cover."""
     subject = subjects.named("specgrad reference")
     session = sessions.session(EVERY)
     usual = session.one(subject, kind, 0)
@@ -105,7 +105,7 @@ def test_the_quick_run_finds_the_planted_faults(quick, name, kind, claim):
 
 
 def test_a_broken_claim_about_the_specification_is_found_in_a_quick_run_and_shrunk(monkeypatch):
-    """A negative number breaks it; the smallest such case is one cell of -1."""
+    """A negative number breaks the claim; the smallest such case is one cell of -1."""
 
     def claim(case, scalar):
         if case.operands[0].size and case.operands[0].min() < 0:
@@ -123,7 +123,7 @@ def test_a_broken_claim_about_the_specification_is_found_in_a_quick_run_and_shru
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_our_own_subjects_take_bfloat16(kind):
-    """An error about bfloat16 counts as not offered, so that it must be asked whether ours offer
+    """Errors about bfloat16 count as not offered, so a test must ensure that our subjects offer
     it."""
     ours, _ = subjects.found(["engines", "layers"])
     (case,) = [case for title, case, _ in curated(kind) if title == "bfloat16"]
@@ -169,8 +169,8 @@ def test_a_subject_that_has_never_heard_of_bfloat16_does_not_offer_it():
 
 
 class Far:
-    """Answers by the specification, and with indices of so many bits, which a smaller problem
-    overflows."""
+    """A subject that answers by the specification, or with indices of few bits, which overflow in a
+    smaller case."""
 
     name = "far"
 

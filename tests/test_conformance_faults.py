@@ -1,4 +1,4 @@
-"""The checker is checked: every faulty subject is reported under the right claim, with a
+"""Tests of the checker: every faulty subject is reported under the right claim, with a
 counterexample no larger than needed."""
 
 import sys
@@ -19,8 +19,8 @@ FOLDER = Path(__file__).parent / "faulty"
 EFFORT = runner.Effort(examples=6, peer_examples=0, shrink_seconds=12.0)
 
 FAULTS = [
-    # file, operator, claim it must be reported under, cells that the counterexample may have,
-    # claims that hold all the same
+    # file, operator, claim under which the fault must be reported, largest number of cells of the
+    # counterexample, claims that still hold
     ("last_winner", MaxPool, "ties", 2, ("value", "vjp", "padding")),
     ("zero_padding_in_max", MaxPool, "padding", 1, ("value", "vjp")),
     ("count_include_pad_flipped", AvgPool, "padding", 1, ("value", "vjp")),
@@ -48,8 +48,7 @@ QUICKLY = [
     ("winner_in_a_byte", AdaptiveMaxPool, "vjp"),
     ("winner_in_a_byte", GlobalMaxPool, "vjp"),
 ]
-"""Faults that only a quick run is asked to find: their counterexamples have many cells, and shrink
-long."""
+"""Faults tested in a quick run only: their counterexamples have many cells, and shrink slowly."""
 
 READINGS = {
     ("last_winner", MaxPool): "last ties",
@@ -59,7 +58,7 @@ READINGS = {
     ("flipped_kernel", Conv): "flipped kernel",
     ("nan_dropped", MaxPool): "NaN dropped",
 }
-"""What a difference looks like, where that is known."""
+"""The reading that names a fault, if there is one."""
 
 
 @pytest.fixture
@@ -73,8 +72,7 @@ def cells_in(case):
 
 @pytest.fixture
 def until(monkeypatch):
-    """Let shrinking end with a smaller case of so many cells, and shrink two ways to differ at
-    most."""
+    """Stop shrinking at a smaller case of `most` cells, and shrink at most two differences."""
 
     def set_goal(most):
         def ends(case, fails, *rest):

@@ -1,5 +1,5 @@
-"""Cases in the ranks and layouts that a subject offers: what is offered in one form only is checked
-as hard as all others."""
+"""Cases restated in the ranks and layouts that a subject offers: a subject with a single form is
+checked as thoroughly as others."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ from specgrad.drawing.window import widened
 
 
 class Only:
-    """A subject that offers some of what another does."""
+    """A subject that offers only some of another subject's operators and inputs."""
 
     def __init__(self, subject, offers):
         self.subject, self.offers, self.name = subject, offers, subject.name
@@ -37,7 +37,7 @@ class Only:
 
 
 def planes(op, x):
-    """(N, C, H, W), as most kernels take it."""
+    """Whether a case has the form (N, C, H, W), which most kernels take."""
     return op.spatial_rank() == 2 and x.ndim == 4 and getattr(op, "axes", None) is None
 
 
@@ -77,7 +77,7 @@ def test_a_kernel_that_drops_nan_is_found_whatever_form_it_takes(quick, kind, of
 
 
 def test_a_fault_in_one_of_several_offered_ranks_is_found(quick):
-    """Every rank and layout that is offered meets NaN, not only the first that is."""
+    """Cases with NaN are tried in every offered rank and layout, not only the first."""
     right, wrong = (load(f"{FOLDER / name}.py:subject") for name in ("right", "nan_dropped"))
     quick.claims = ("nan",)
     for rank, channels_last in ((1, False), (2, False), (3, False), (2, True)):
@@ -95,7 +95,7 @@ def test_a_fault_in_one_of_several_offered_ranks_is_found(quick):
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_a_restated_case_asks_the_same(kind, specification):
-    """Its answers are the same cells, as far as there are the same windows."""
+    """The answers of a restated case have the same cells, as far as the windows are the same."""
     for title, case, _ in curated(kind):
         for form in FORMS:
             other = restated(case, form)
@@ -134,7 +134,7 @@ def test_forms_are_what_they_say():
 
 def test_what_was_not_tried_is_told_from_what_is_not_offered_and_neither_holds():
     class Scalar:
-        """Offers one operator, and answers with a shape that nothing can be compared with."""
+        """A subject that offers one operator, and answers with a wrong shape."""
 
         name = "scalar"
 
@@ -159,8 +159,8 @@ def test_what_was_not_tried_is_told_from_what_is_not_offered_and_neither_holds()
 
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 def test_whatever_is_asked_is_tried_on_the_specification(kind, quick):
-    """No cell of a subject that answers everything is left untried; the claims that no case asks
-    are known."""
+    """For a subject that answers everything, every claim with a case is tried; the claims without
+    cases are known."""
     from specgrad.conformance import subjects
 
     quick.claims = tuple(CLAIMS)

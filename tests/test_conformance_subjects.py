@@ -1,5 +1,5 @@
-"""Subjects: what they may return and raise, how they are found and named, and the processes in
-which some of them are checked."""
+"""Subjects: the results and errors that they may give, how they are found and named, and subjects
+in other processes."""
 
 import importlib.util
 import os
@@ -24,7 +24,7 @@ PLAIN = directed(MaxPool((2,)), row(1, 2, 3, 4))
 
 
 class Answering:
-    """Answers with whatever a function makes of the right value."""
+    """A subject that answers with a function of the right value."""
 
     name = "answering"
 
@@ -267,7 +267,7 @@ def subjects():
 
 @pytest.fixture
 def peers(tmp_path, monkeypatch):
-    """Three peers in files of their own; a process that is started finds them where ours are."""
+    """Three peers in files of their own, which a started process finds next to ours."""
     for name in ("crashing", "wrong", "right"):
         (tmp_path / f"{name}.py").write_text(PEER.replace("NAME", repr(name)), encoding="utf-8")
     (tmp_path / "sitecustomize.py").write_text(
@@ -316,7 +316,7 @@ def test_what_is_ours_and_crashes_is_not_passed_over(peers, monkeypatch):
 
 
 def test_processes_beside_do_not_wait_to_be_read(peers, monkeypatch, tmp_path):
-    """All is received while nobody asks for it: a pipe alone would hold a part of it, and stop the
+    """Results are received continuously: a pipe's buffer alone would be too small, and stop the
     sender."""
     wordy = PEER.replace("NAME", "'wrong'").replace('"peer 1"', '"peer 1" * 2**20')
     (tmp_path / "wrong.py").write_text(wordy, encoding="utf-8")
@@ -359,7 +359,7 @@ def test_sums_of_half_floats_that_are_rounded_as_they_go_are_named():
 
 
 def test_a_maximum_of_subnormal_cells_may_be_any_of_them_where_they_count_as_zero():
-    """As XLA's is on a CPU, which then gives the first: 1e-45, not 3e-45."""
+    """XLA on a CPU returns the first: 1e-45, not 3e-45."""
     case = directed(GlobalMaxPool(1), row(1e-45, 3e-45))
     for got in (1e-45, 0):
         assert told(case, "value", np.array([[[got]]], np.float32), np.array([[[3e-45]]])) == "subnormals flushed"
@@ -387,7 +387,7 @@ def test_a_window_of_minus_infinities_without_a_winner_is_named():
 
 
 def test_an_average_of_few_half_floats_is_held_to_one_rounding():
-    """The reading names a difference; it does not excuse one where the subject does not say so."""
+    """A reading names a difference, but does not excuse it unless the subject declares it."""
     (cell,) = runner.Session(runner.QUICK, claims=("value",)).one(
         Answering(lambda value: value * np.float16(1.002) if value.dtype == np.float16 else value), AvgPool, 0
     )

@@ -1,6 +1,5 @@
-"""The cases that ONNX, PyTorch and JAX keep for themselves: all that specgrad can state agree, and
-none goes uncounted. Those of PyTorch and JAX, of which there are thousands, where tests are
-thorough."""
+"""The test cases of ONNX, PyTorch and JAX: all that specgrad can state agree, and all are counted.
+PyTorch's and JAX's thousands of cases run if tests are thorough."""
 
 import pytest
 from kinds import effort
@@ -8,7 +7,7 @@ from kinds import effort
 from specgrad.conformance import suites
 
 LEAST = {"onnx_cases": ("onnx", 116, 112), "torch_opinfo": ("torch", 3000, 2500), "jax_harness": ("jax", 200, 80)}
-"""The library, and how many cases there are and agree at the least; a newer version may bring
+"""The library, and the least numbers of cases and of agreeing cases; newer versions may have
 more."""
 
 

@@ -1,5 +1,4 @@
-"""Every counterexample that a check prints runs where it is pasted, and shows the difference that
-it is about."""
+"""Every printed counterexample runs as pasted, and shows its difference."""
 
 import re
 from pathlib import Path
@@ -28,7 +27,7 @@ def session():
 
 
 def pasted(code):
-    """What the code prints, call by call."""
+    """The texts that the code prints, one per call of print."""
     printed = []
     with np.errstate(all="ignore"), np.printoptions():
         exec(code, {"print": lambda value: printed.append(str(value))})
@@ -36,7 +35,7 @@ def pasted(code):
 
 
 def show(cells):
-    """Paste every counterexample in these cells, and say how many there were."""
+    """Run every counterexample in these cells; returns their number."""
     count = 0
     for cell in cells:
         for found in (*cell.differences, *cell.refusals):
@@ -78,7 +77,7 @@ def test_a_subject_without_a_jvp_is_not_asked_for_one(session):
 
 @pytest.mark.parametrize("kind", STRATEGIES, ids=lambda k: k.__name__)
 def test_counterexamples_about_the_specification_run(kind, monkeypatch):
-    """Nothing is wrong with it, so that two things that should be the same are the same."""
+    """The specification is right, so the two printed results are equal."""
     for name in ("adjoint", "witness"):
         statement = CLAIMS[name].stated._replace(judge=lambda case, scalar: "amiss")
         monkeypatch.setitem(CLAIMS, name, CLAIMS[name]._replace(stated=statement))
@@ -101,7 +100,7 @@ def test_a_subject_of_a_test_suite_is_imported_from_where_it_stands(session, mon
 
 
 def test_one_report_tells_one_distance():
-    """The line of a subject, its cells and its differences speak of the same measures."""
+    """The line of a subject, its cells and its differences contain the same measures."""
     place = Path(FOLDER / "off_by_a_few_bounds.py")
     cells = sessions.session(claims=("value", "padding")).one(load(f"{place}:subject"), AvgPool, 0)
     worst = max(cell.share for cell in cells)

@@ -1,4 +1,4 @@
-"""3×3 windows that move by one cell: winners and the way back are those of the specification."""
+"""3×3 windows with stride 1: winners and VJPs are the specification's."""
 
 import numpy as np
 import pytest
@@ -9,7 +9,7 @@ from specgrad.dispatch import load
 
 CPU, SPECIFICATION = load("cpu"), load("reference")
 PADDINGS = [((0, 0), (0, 0)), ((1, 1), (1, 1)), ((1, 1), (0, 0)), ((0, 1), (1, 0))]
-SHAPES = [(3, 18), (4, 19), (8, 33), (9, 50)]  # one vector's worth of windows and more, rows by twos and one left
+SHAPES = [(3, 18), (4, 19), (8, 33), (9, 50)]  # one vector of windows and more; rows in pairs and one single row
 
 
 @pytest.mark.parametrize("kind", ["plain", "lowest", "NaN", "-0.0"])

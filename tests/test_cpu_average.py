@@ -15,7 +15,7 @@ TYPES = {np.dtype(np.float32): 2**22, np.dtype(np.float64): 2**51}
 @pytest.mark.parametrize("dtype", TYPES, ids=str)
 @given(data=st.data())
 def test_quotients_are_rounded_once(dtype, data):
-    """Bit for bit NumPy's division."""
+    """Equal to NumPy's division bit for bit."""
     info = np.finfo(dtype)
     by = data.draw(st.integers(1, 99) | st.integers(1, TYPES[dtype] - 1))
     sums = np.frombuffer(data.draw(st.binary(min_size=40 * dtype.itemsize, max_size=40 * dtype.itemsize)), dtype)
@@ -32,6 +32,6 @@ def test_quotients_are_rounded_once(dtype, data):
 def test_sums_are_divided_once_whatever_the_number_of_passes(kernel_size, shape):
     x = np.random.default_rng(0).integers(-99, 99, shape).astype(np.float32)
     windows = np.lib.stride_tricks.sliding_window_view(x, kernel_size, axis=tuple(range(1, x.ndim)))
-    sums = windows.sum(axis=tuple(range(x.ndim, windows.ndim)))  # of whole numbers, so exact
+    sums = windows.sum(axis=tuple(range(x.ndim, windows.ndim)))  # sums of integers are exact
     op = sg.AvgPool(kernel_size, stride=1)
     assert np.array_equal(op(x), sums / np.float32(np.prod(kernel_size)))

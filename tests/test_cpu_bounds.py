@@ -1,5 +1,5 @@
-"""Kernels write nothing beyond their results: cells that lie behind each are looked at after every
-call."""
+"""Kernels write nothing outside of their results: the bytes after each result are checked after
+every call."""
 
 import math
 
@@ -16,7 +16,7 @@ BEHIND, UNTOUCHED = 8192, 0xA5  # bytes
 
 
 class Fence:
-    """Memory that is asked for, each piece with some bytes behind it."""
+    """Allocated memory, with some bytes after each piece."""
 
     def __init__(self):
         self.pieces = []
@@ -39,8 +39,8 @@ class Fence:
 
 
 def drawn(random):
-    """An operator, and the shape of what it is to take: windows of all sizes, in few planes or
-    many, wide and narrow."""
+    """An operator and an operand's shape: windows of all sizes, in few or many planes, wide and
+    narrow."""
     rank = int(random.choice([1, 2, 2, 2, 3]))
     kernel, stride, dilation = (tuple(map(int, random.integers(1, top, rank))) for top in ((13, 13, 6)[rank - 1], 4, 3))
     if random.random() < 0.6:

@@ -1,5 +1,5 @@
-"""Compiled kernels on disk: loaded without being emitted, never when anything about them is not as
-it should be."""
+"""Compiled kernels on disk: loaded without emitting them, and never if any part of a file is
+wrong."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def constant(number):
 
 
 class Emitted:
-    """How often kernels were emitted, and compiled."""
+    """A cached kernel, and the numbers of emissions and compilations."""
 
     def __init__(self):
         self.count = self.compiled = 0
@@ -43,7 +43,7 @@ class Emitted:
         return object_code.code_of(text, target)
 
     def __call__(self, number=5, key=None):
-        """What a kernel writes that comes from the cache."""
+        """The array that a kernel from the cache writes."""
 
         def emit():
             self.count += 1
@@ -57,7 +57,7 @@ class Emitted:
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    thread_pool._start()  # whose code is not counted here
+    thread_pool._start()  # its code is not counted here
     monkeypatch.setenv(code_cache.VARIABLE, str(tmp_path / "home"))
     monkeypatch.setattr(code_cache, "_folders", [])
     return tmp_path / "home"
@@ -92,7 +92,7 @@ def test_what_is_emitted_alike_is_compiled_once(emitted, home, monkeypatch):
     assert (emitted.count, emitted.compiled, len(files(home))) == (3, 1, 3 + 1)
     monkeypatch.setattr(code_cache, "_translation", lambda: "changed")
     assert emitted(5) == [5] * 3
-    assert emitted.compiled == 1  # it is on disk under what was asked for
+    assert emitted.compiled == 1  # found on disk by its LLVM text
     monkeypatch.setattr(code_cache, "_sources", lambda: "changed again")
     assert emitted(5) == [5] * 3
     assert (emitted.count, emitted.compiled) == (4, 2)
@@ -177,7 +177,7 @@ def test_a_folder_that_others_may_write_is_refused_in_words(emitted, home, mode)
     (home / "code").chmod(mode)
     with pytest.warns(RuntimeWarning, match=r"is not this user's alone.* set SPECGRAD_CACHE_DIR"):
         assert emitted() == [5] * 3
-    assert emitted() == [5] * 3  # said once
+    assert emitted() == [5] * 3  # warned once
     assert files(home) == []
 
 
@@ -199,10 +199,10 @@ def test_where_no_folder_can_be_made_kernels_are_compiled_every_time(emitted, ho
 
 
 def test_without_a_home_no_folder_is_made_where_the_program_runs(emitted, home, monkeypatch, tmp_path):
-    """As of a container's user without an entry in the system's list of users."""
+    """A container's user may have no entry in the system's list of users."""
     for name in (code_cache.VARIABLE, "XDG_CACHE_HOME"):
         monkeypatch.delenv(name, raising=False)
-    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # which is what it does then
+    monkeypatch.setattr(os.path, "expanduser", lambda path: path)  # the result of expanduser then
     monkeypatch.chdir(tmp_path)
     with pytest.warns(RuntimeWarning, match="cannot be made .*home.*; set SPECGRAD_CACHE_DIR"):
         assert emitted() == [5] * 3
@@ -247,7 +247,7 @@ def test_the_files_go_that_were_used_longest_ago_when_there_are_too_many(emitted
             os.utime(file, (1e9 + age, 1e9 + age))
         before = emitted.count
         emitted(1)
-        assert emitted.count == before  # used again and again, it stays
+        assert emitted.count == before  # a kernel in use is kept
         emitted(number)
         assert sum(file.stat().st_size for file in files(home)) <= code_cache.MOST
         assert len(files(home)) >= 2 * min(number, 4)

@@ -54,7 +54,7 @@ def test_a_bias_under_which_no_tap_lies_is_bounded_by_its_outputs():
     op, g = sg.ConvTranspose((3, 2), stride=(1, 2), padding=((0, 0), (1, 3)), dilation=(1, 2)), np.ones((1, 3, 1))
     x, weight, bias, g[0, 0] = np.ones((1, 1, 2)), np.ones((1, 1, 3, 2)), np.ones(1), 2**24
     judged = bounds.vjp(op, tuple(a.astype(np.float32) for a in (x, weight, bias)), g.astype(np.float32))[2]
-    assert judged.holds(np.float32([2**24]))  # the ones are lost, one by one
+    assert judged.holds(np.float32([2**24]))  # the ones are lost in rounding
     assert not judged.holds(np.float32([2**24 - 6]))
 
 
@@ -88,13 +88,13 @@ LARGER = [
 
 
 def operands_of(x, weight, dtype=np.float64, seed=0):
-    """Integers, so that sums are exact in any order and results can be compared bit for bit."""
+    """Integer operands: sums are exact in any order, so results are compared bit for bit."""
     random = np.random.default_rng(seed)
     return tuple(random.integers(-4, 5, shape).astype(dtype) for shape in (x, weight))
 
 
 def anew(monkeypatch):
-    """Plans are made anew, and nothing is too small for several threads."""
+    """Clear cached plans, and let small calls use several threads."""
     monkeypatch.setattr(bilinear, "SMALL", 0)
     monkeypatch.setattr(convolution, "plan", functools.lru_cache(bilinear.plan.__wrapped__))
 
@@ -142,8 +142,8 @@ def test_a_half_float_overflows_to_infinity_without_a_word():
 @pytest.mark.parametrize("images", [2, 17])
 @pytest.mark.parametrize("groups", [1, 2, 4])
 def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images):
-    """Zeros that stand for padding must not meet infinities: 0·inf is NaN, and a skipped tap adds
-    nothing."""
+    """Zeros that stand for padding must not be multiplied by infinities, since 0·inf is NaN; a
+    skipped tap adds nothing."""
     x, w = operands_of((images, 4, 5, 6), (4, 4 // groups, 3, 3))
     op = sg.Conv((3, 3), padding=1, groups=groups)
     g = np.ones(op.output_shape(x.shape, w.shape))
@@ -186,7 +186,7 @@ def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
 
 
 def numbers():
-    """How many threads NumPy's BLAS may use; others may be loaded besides."""
+    """The numbers of threads of NumPy's BLAS; several libraries may be loaded."""
     return [library.get_num_threads() for library in blas._libraries()]
 
 
@@ -218,7 +218,7 @@ def test_one_thread_is_one_thread_for_blas_too(monkeypatch):
 
 @pytest.mark.parametrize("rule", ["value", "pull", "pull_weight"])
 def test_extra_memory_is_a_band_per_thread(rule):
-    """No im2col of the whole input, which would be nine times its size here."""
+    """No im2col of the whole input, which would have nine times the input's size here."""
     op = sg.Conv((3, 3), padding=1)
     x, w = operands_of((4, 32, 64, 64), (32, 32, 3, 3), np.float32)
     g = np.ones_like(x)

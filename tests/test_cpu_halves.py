@@ -1,5 +1,5 @@
-"""Half floats: each of them comes through the kernels with its bits, and numbers are rounded to the
-nearest, by instructions and without (short rows)."""
+"""Half floats keep their bits in kernels that move them, and are rounded to nearest, with
+conversion instructions and without (short rows)."""
 
 from __future__ import annotations
 
@@ -66,7 +66,7 @@ def test_cotangents_of_ties_are_rounded_once_and_keep_their_missing_numbers(dtyp
 def test_cotangents_that_nobody_adds_up_come_as_sums_of_one(op, shape, dtype):
     rng, engine = np.random.default_rng(0), dispatch.load("cpu")
     x = rng.standard_normal(shape).astype(dtype)
-    odd = np.array([0x8000, 0x7C01, 0xFC01, 0x7F81, 0xFF81, 0xFFFF], np.uint16)  # -0.0, and NaNs that are not quiet
+    odd = np.array([0x8000, 0x7C01, 0xFC01, 0x7F81, 0xFF81, 0xFFFF], np.uint16)  # -0.0, and signalling NaNs
     cells = np.resize(np.append(odd, rng.permutation(EVERY)), math.prod(op.output_shape(shape)))
     gy = rng.permutation(cells).reshape(op.output_shape(shape)).view(dtype)
     out = np.empty((*shape[:-1], 2 * shape[-1]), dtype)[..., ::2]
@@ -81,12 +81,12 @@ def test_cotangents_that_nobody_adds_up_come_as_sums_of_one(op, shape, dtype):
 
 
 def beside(x):
-    """The same, with its batch axis last in memory."""
+    """The same array with its batch axis last in memory."""
     return np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0)
 
 
 def answers(op, x, gy):
-    """The value, and where there are any the codes of winners; and a cotangent."""
+    """The bits of the value, of the winners' codes if there are any, and of a cotangent."""
     y, kept = pooling.keep(op, (x,))
     codes = [kept.codes.reshape(-1)] if isinstance(kept, pools.Kept) else []
     found = [y, op(x), *codes, pooling.pull(op, (x,), kept, gy)[0]]
@@ -100,7 +100,7 @@ def answers(op, x, gy):
     [
         (sg.AdaptiveMaxPool((3, 5)), (20, 40, 41)),
         (sg.MaxPool((9, 8), stride=6), (12, 61, 33)),
-        (sg.MaxPool((3, 3), stride=4, dilation=4, padding=12), (3, 150, 131)),  # some windows have no cell
+        (sg.MaxPool((3, 3), stride=4, dilation=4, padding=12), (3, 150, 131)),  # some windows have no real cell
         (sg.AdaptiveMaxPool((2, 3, 2)), (4, 11, 16, 13)),
     ],
     ids=repr,
@@ -108,7 +108,7 @@ def answers(op, x, gy):
 def test_cotangents_of_winners_that_are_far_apart_are_added_up_and_rounded_once(op, shape, layout, dtype):
     rng = np.random.default_rng(0)
     x = rng.integers(-3, 4, shape).astype(dtype)
-    x.reshape(len(x), -1)[:, -1] = 4  # which wins, where it is read
+    x.reshape(len(x), -1)[:, -1] = 4  # the winner in each window that reads it
     x, gy = layout(x), rng.standard_normal(op.output_shape(shape)).astype(dtype)
     gy.reshape(-1)[rng.integers(0, gy.size, 9)] = np.array([np.inf, -np.inf, np.nan] * 3, dtype)
     kept = pooling.recall(op, (x,))

@@ -1,5 +1,5 @@
-"""Operands that lie otherwise than in rows end to end, or must not be written: the bits of a copy
-that does, and nothing compiled for them."""
+"""Operands in other layouts than C order, or read-only: results have the bits of a C-ordered copy,
+and no more kernels are compiled."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ DTYPES = [np.float32, np.float64, np.float16]
 
 
 def answers(op, x, gy):
-    """All that is computed of an operand, as bits."""
+    """The bits of all results of an operator."""
     y, kept = pooling.keep(op, (x,))
     winners = isinstance(kept, pools.Kept)
     places = [kept.codes.reshape(-1), *pooling.indices(op, (x,))] if winners else []
@@ -61,7 +61,7 @@ def test_a_view_has_the_bits_of_its_copy(op, shape, turn, view):
     rng = np.random.default_rng(0)
     for dtype in in_turn(DTYPES, POOLS.index((op, shape)) + turn):
         x = VIEWS[view](lambda sizes, dtype=dtype: 36 * rng.integers(-8, 9, sizes).astype(dtype), shape)
-        gy = 36 * rng.integers(-8, 9, (*op.output_shape(shape), 2)).astype(dtype)[..., 0]  # which divisors divide
+        gy = 36 * rng.integers(-8, 9, (*op.output_shape(shape), 2)).astype(dtype)[..., 0]  # multiples of the divisors
         expected = answers(op, np.array(x), np.array(gy))
         found = answers(op, x, gy)
         for one, other in zip(found, expected, strict=True):

@@ -19,8 +19,8 @@ from specgrad.engines.cpu import network
 )
 @pytest.mark.parametrize("kind", [k for k in network.RULES if k in STRATEGIES], ids=lambda k: k.__name__)
 def test_value_and_derivatives_are_the_specifications_within_the_derived_bound(kind, dtype, exact):
-    """The specification over numbers that carry the bound of what any order of operations may lose
-    (`rounding`) bounds both engines."""
+    """Both engines satisfy the bound from the specification over numbers that carry their error
+    bound (`rounding`)."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 60))

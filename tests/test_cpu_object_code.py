@@ -1,4 +1,4 @@
-"""Object code: for which machine it is made, and what LLVM refuses."""
+"""Object code: target machines, and errors of LLVM."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def test_code_is_made_for_what_the_machine_can_run(triple, cpu, features, found,
 
 
 def test_what_llvm_cannot_select_ends_another_process_only():
-    """An instruction of AVX-512, for a processor that does not have it."""
+    """An AVX-512 instruction, for a processor without it."""
     kernel = Kernel("unselectable")
     wide = kernel.splat(kernel.cast(kernel.begin, F32), 16)
     root = kernel.call("llvm.x86.avx512.sqrt.ps.512", wide.type, wide, Value(kernel, I32(8)))

@@ -1,5 +1,4 @@
-"""The CPU engine against the specification: maxima bit for bit, sums within the bound that their
-terms allow."""
+"""The CPU engine against the specification: maxima bit for bit, sums within their derived bound."""
 
 from __future__ import annotations
 
@@ -28,8 +27,7 @@ AWKWARD = np.array([-np.inf, np.nan, -1.0, -0.0, 0.0, 1.0, 2.0, np.inf, np.nan])
 
 @st.composite
 def operands(draw, case, dtype):
-    """The operand of a case as numbers of this dtype, few or awkward, and laid out in memory in
-    some way."""
+    """The operand of a case in this dtype, with few or with awkward numbers, in a random layout."""
     (x,) = case.operands
     if np.dtype(dtype).kind == "i":
         x = x.astype(dtype)
@@ -120,7 +118,7 @@ def test_sums_keep_their_bounds(kind):
 
 
 def any_window(random, rank):
-    """A maximum of any options, in windows that need not meet the input."""
+    """A maximum with random options, whose windows may lie in padding."""
 
     def some(least, most):
         return tuple(int(n) for n in random.integers(least, most, rank))
@@ -134,8 +132,8 @@ def any_window(random, rank):
 
 
 def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
-    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and zeros of both
-    signs; values, indices and cotangents bit for bit."""
+    """Channels-last arrays of ranks 1 to 3, with tied, infinite and NaN cells and signed zeros:
+    values, indices and cotangents bit for bit."""
     random = np.random.default_rng(3)
     other_nan = np.array([0x7FF8_0000_2000_0000]).view(np.float64)[0]
     pools = ([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], [-0.0, 0.0, -1.0], [np.nan, other_nan, *[1.0] * 60])
@@ -159,13 +157,13 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int32])
 def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dtype):
-    """Windows of 2 or 4 cells side by side along a row, some cells left over; and bins so large
-    that winners are lines apart, some shared."""
+    """Adjacent windows of 2 or 4 cells of a row, with cells left over; and bins so large that
+    winners are cache lines apart, some of them shared."""
     random = np.random.default_rng(6)
     runs = [((k,), (3, n)) for k in (2, 4) for n in (64, 67, 200)] + [((1, 4), (2, 3, 83)), ((1, 1, 2), (2, 3, 2, 70))]
     pairs = [((2, 2), (2, 5, 71)), ((2, 2), (3, 8, 64)), ((2, 2), (1, 255, 601))]  # the last in tasks of 43 rows
     bins = [((3,), (2, 401)), ((2, 3), (3, 23, 38)), ((1, 2, 2), (2, 5, 12, 13))]
-    bins += [((2, 3), (3, 31, 47))] if dtype is np.float32 else []  # whose winners have codes of more than a byte
+    bins += [((2, 3), (3, 31, 47))] if dtype is np.float32 else []  # codes of more than a byte
     for windows, (lengths, shape) in [
         *((sg.MaxPool, r) for r in runs + pairs),
         *((sg.AdaptiveMaxPool, b) for b in bins),
@@ -181,8 +179,8 @@ def test_winners_in_runs_and_far_apart_are_sent_what_the_specification_sends(dty
 
 @pytest.mark.parametrize(("first", "dtype"), [*enumerate([np.float32, ml_dtypes.bfloat16, np.int64])])
 def test_windows_of_one_cell_are_that_cell(first, dtype):
-    """Strided ones, and bins as many as cells; in planes one after the other, side by side, and
-    backwards."""
+    """Strided windows, and one bin per cell; planes one after the other, channels last, and
+    reversed."""
     random = np.random.default_rng(8)
     sliding = [sg.MaxPool, sg.AvgPool] if dtype is not np.int64 else [sg.MaxPool]
     strides = [
@@ -212,8 +210,7 @@ def test_windows_of_one_cell_are_that_cell(first, dtype):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.float16])
 def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(dtype):
-    """Windows of powers of two cells, so that shares are exact; some cells left over along each
-    axis."""
+    """Windows of 2^n cells, whose shares are exact, with cells left over along each axis."""
     random = np.random.default_rng(7)
     sizes = [((2,), (3, 67)), ((4,), (2, 203)), ((2, 2), (2, 5, 71)), ((1, 4), (2, 3, 83)), ((4, 2), (3, 11, 64))]
     volumes = [((2, 2, 2), (2, 5, 7, 65)), ((2, 1, 4), (3, 4, 3, 66)), ((1, 2, 2), (2, 3, 6, 34))]
@@ -225,7 +222,7 @@ def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(
 
 
 def test_averages_of_planes_side_by_side_are_those_of_the_specification():
-    """Sums of whole numbers are exact in any order, and divided once."""
+    """Sums of integers are exact in any order, and divided once."""
     random = np.random.default_rng(5)
     for turn in range(effort(30, 100)):
         rank = int(random.integers(1, 4))
@@ -241,8 +238,8 @@ def test_averages_of_planes_side_by_side_are_those_of_the_specification():
 
 
 def test_averages_of_large_windows_send_back_what_the_specification_does():
-    """Bins that overlap or not, windows with gaps between them, rows of many vectors and of less
-    than one."""
+    """Bins with and without overlap, windows with gaps between them, rows of many vectors and of
+    less than one."""
     random = np.random.default_rng(4)
     for turn in range(36):
         rank = turn % 3 + 1
@@ -259,7 +256,7 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
         x = random.normal(size=(2, *sizes)).astype([np.float32, np.float64][turn % 2])
         gy = random.normal(size=op.output_shape(x.shape)).astype(x.dtype)
         found = on("cpu", lambda op=op, x=x, gy=gy: op.vjp((x,), gy)[0])
-        wide = gy.astype(np.longdouble)  # whose own roundings are small beside one of the cells'
+        wide = gy.astype(np.longdouble)  # its rounding errors are negligible
         wanted, size = (
             on("reference", lambda op=op, x=x, g=g: op.vjp((x.astype(g.dtype),), g)[0]) for g in (wide, np.abs(wide))
         )

@@ -1,5 +1,5 @@
-"""Few taps along rows: the bits of the specification, whatever is in the cells, and no cell beyond
-the end of a row."""
+"""Few taps along rows: the specification's bits for all cells, and no access beyond the end of a
+row."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def test_maxima_have_the_bits_of_the_specification(dtype, number):
         x = rng.integers(-9, 1, (3, int(rng.integers(150, 220)))).astype(dtype)
         if dtype is not np.int16:
             x[rng.random(x.shape) < 0.03] = number
-            x[0, [0, -1]] = number  # at the ends, which are folded one by one
+            x[0, [0, -1]] = number  # at the ends, which are reduced one by one
         value = op(x)
         with sg.engine("reference"):
             assert value.tobytes() == op(x).tobytes(), op
@@ -46,8 +46,7 @@ def test_the_sign_of_a_zero_shows_at_either_end_alone():
 
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_of_whole_numbers_are_exact(dtype):
-    """Of lines, and of the rows of planes, which lie one after the other, too; a window's padding
-    counts."""
+    """Also sums of lines and of rows of planes, which are contiguous; a window's padding counts."""
     rng = np.random.default_rng(1)
     for turn, (taps, stride, dilation, padding) in enumerate(WINDOWS, FLOATS.index(dtype)):
         for leading, ones in in_turn([((3,), ()), ((2, 3, 4), (1, 1))], turn + turn // 2 + turn // 4):

@@ -1,5 +1,5 @@
-"""How the CPU engine runs: threads, forks, start-up, memory and layouts; whatever happens, the bits
-are those of one call."""
+"""The CPU engine under threads, forks, start-up, and in all layouts: results always have the bits
+of a single call."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ from specgrad.engines.cpu import blas
 
 
 def random_calls(seed, count):
-    """Bits of values and cotangents of some operators over arrays that are worth splitting."""
+    """Bits of values and cotangents of some operators over arrays large enough for several
+    threads."""
     rng, found = np.random.default_rng(seed), []
     for _ in range(count):
         x = rng.normal(
@@ -50,7 +51,7 @@ def test_threads_do_not_change_bits():
 
 
 def test_what_any_thread_finds_is_found():
-    """A NaN is met by whichever thread has its task."""
+    """A NaN is found by whichever thread has its task."""
     caller, together = threading.get_ident(), threading.Barrier(2, timeout=60)
 
     def work(among_helpers):
@@ -135,7 +136,7 @@ print([os.waitpid(child, 0)[1] for child in children])
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
 def test_a_child_forked_while_another_thread_loads_and_compiles(tmp_path):
-    """The locks of that thread would stay closed in the child."""
+    """The other thread's locks would stay locked in the child."""
     environment = {**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path), "PYTHONWARNINGS": "ignore"}
     done = subprocess.run(
         [sys.executable, "-c", WHILE_COMPILING], env=environment, capture_output=True, text=True, timeout=120
@@ -150,7 +151,7 @@ def test_a_child_forked_during_products_of_matrices_gets_its_threads_back():
         return [library.get_num_threads() for library in blas._libraries()]
 
     before = allowed()
-    with blas.one_thread_each(), blas._lock:  # as if another thread were just counted in
+    with blas.one_thread_each(), blas._lock:  # as if another thread held the counter
         if not (child := os.fork()):
             try:
                 with blas.one_thread_each():
@@ -170,7 +171,7 @@ def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):
         "with warnings.catch_warnings(record=True) as seen:\n"
         "    warnings.simplefilter('always')\n"
         "    import specgrad as sg; x = np.ones((1, 4, 4), np.float32)\n"
-        "    op = sg.MaxPool((1, 1), stride=2); op.vjp((x,), op(x))\n"  # two kernels that compile soon
+        "    op = sg.MaxPool((1, 1), stride=2); op.vjp((x,), op(x))\n"  # two kernels that compile fast
         "from specgrad.engines.cpu.steps import compiled\n"
         "assert compiled.cache_info().currsize >= 2\n"
         "print(len([w for w in seen if 'SPECGRAD_CACHE_DIR' in str(w.message)]))"
@@ -225,7 +226,7 @@ def test_no_geometry_crashes():
 
 
 def extra(call):
-    """Bytes that a call holds at its peak beyond its result."""
+    """The peak memory of a call in bytes, without its result."""
     call()
     tracemalloc.start()
     result = call()
@@ -244,7 +245,7 @@ def test_extra_memory_does_not_grow_with_the_kernel(k):
     assert extra(lambda: pools[0].vjp((x,), g)) < 1.5 * x.nbytes + 2**20  # the value, and a byte per output
     assert extra(lambda: pools[1].vjp((x,), g)) < 1.1 * x.nbytes + 2**20  # the value
     unlike = sg.AvgPool((k, k), stride=1, padding=k // 2, count_include_pad=False)
-    assert extra(lambda: unlike.vjp((x,), g)) < 1.1 * x.nbytes + 2**20  # what each window shares out
+    assert extra(lambda: unlike.vjp((x,), g)) < 1.1 * x.nbytes + 2**20  # and the share of each window
 
 
 def test_out_is_written_in_place_and_layouts_are_kept():

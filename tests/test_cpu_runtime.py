@@ -1,5 +1,5 @@
-"""What runs generated kernels: calls on the thread pools, and how they outlive forks, interrupts
-and the end of a process."""
+"""The runtime of generated kernels: calls on thread pools, with forks, interrupts and the exit of
+the process."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_every_item_is_handled_once_and_flags_are_joined(compiled, pool):
         for items in (0, 1, 2, 3, 11, 64, 201):
             for grain in (0, 1, 2, 7, 300):
                 assert run(compiled, items, grain, count=count)[0] == 0
-        for _ in range(4):  # every other one backwards
+        for _ in range(4):  # every other call runs backwards
             assert run(compiled, 201, 1, [(0, 1), (77, 2), (200, 8)], count=count)[0] == 11
 
 
@@ -66,7 +66,7 @@ def test_workers_that_sleep_are_woken(compiled, pool):
 
 
 def test_calls_overlap_in_many_threads(compiled, pool):
-    """One call at a time has the workers; however many call at once, each gets what is its own."""
+    """One call at a time uses the workers; concurrent calls each get their own result."""
 
     def call(_):
         return [run(compiled, 50, 3, [(7, 4)], pause=20)[0] for _ in range(50)]
@@ -121,7 +121,7 @@ def test_where_a_function_of_the_system_is_missing_the_pool_is_the_simple_one(co
 
 @pytest.fixture(scope="module")
 def routines():
-    """Functions of the native pool, to be called one at a time."""
+    """Functions of the native pool, called one at a time."""
     text = native_pool.emit(platform.machine(), workers=True).replace("internal ", "")
     symbols = {
         name: ctypes.cast(getattr(thread_pool._system, name), ctypes.c_void_p).value for name in native_pool.SYSTEM
@@ -134,7 +134,7 @@ def routines():
 
 
 def job_of(members, items, grain, backwards=False, task=0, args=0, scratch=0, stride=0):
-    """A job as the members of a call share it, with its block."""
+    """A job of a call's members, with its block."""
     block, job = np.zeros(native_pool.WORDS, np.int64), np.zeros((members + 1) * native_pool.LINE, np.int64)
     for place, word in (("TASK", task), ("ITEMS", items), ("GRAIN", grain), ("MEMBERS", members)):
         block[getattr(native_pool, place)] = word
@@ -184,7 +184,7 @@ def test_what_each_member_does_adds_up(routines, compiled):
         made["work"](address(job), turn)
     assert counts.tolist() == [1] * 50
     assert job[native_pool.FLAGS] == 7
-    assert set(who) == {scratch + 2 * 512}  # the first finds all chunks, its own and the others'
+    assert set(who) == {scratch + 2 * 512}  # the first member takes all chunks, also the others'
 
 
 @pytest.mark.skipif(not LINUX, reason="no native pool here")
@@ -228,7 +228,7 @@ compiled = machine_code(tally())
 
 
 def script(text, *words, **environment):
-    """What a fresh process prints that runs this, with `run` and `compiled` at hand."""
+    """The output of a new process that runs this text, with `run` and `compiled` defined."""
     done = subprocess.run(
         [sys.executable, "-W", "error", "-c", HEAD + text, *words],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path), **environment},
@@ -303,7 +303,7 @@ print(interrupted, run(machine_code(tally()), 60, 1, [(5, 1)])[0])
 
 @pytest.mark.skipif(not LINUX, reason="timers of POSIX")
 def test_interrupts_while_a_thread_starts_to_compile_leave_nothing_that_the_end_waits_for():
-    """`threading.Thread.start`, interrupted, leaves a thread that never ends."""
+    """An interrupted `threading.Thread.start` leaves a thread that never ends."""
     printed = script("""
 def handle(signal, frame): raise KeyboardInterrupt
 signal.signal(signal.SIGALRM, handle)

@@ -1,4 +1,4 @@
-"""What the schedule of the CPU engine chooses, where another choice is several times slower."""
+"""Choices of the CPU engine's schedule, where other choices are several times slower."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def test_few_channels_behind_a_place_lie_side_by_side_in_vectors(kind, channels)
 
 @pytest.mark.parametrize("kind", [sg.MaxPool, sg.AvgPool])
 def test_windows_that_are_very_far_apart_are_read_cell_by_cell(kind):
-    """Vectors that hold what lies between them compile for hours."""
+    """Vectors that include the cells between them would compile for hours."""
     assert walks(kind((5,), stride=500, padding=((0, 2000),), dilation=2), (3, 2), "value") == ["along"]
     random = np.random.default_rng(0)
     for op, shape in (

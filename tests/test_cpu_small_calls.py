@@ -1,5 +1,5 @@
-"""Small calls: the bits of the general way, results that are nobody else's, and counters that no
-call shares."""
+"""Small calls: the same bits as the general path, results of their own, and counters that no two
+calls share."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Small windows, and those that share no cell: the CPU engine against the specification, in the
-rows and cells where its kernels begin and end."""
+"""Small windows, and windows without overlap: the CPU engine against the specification, at the rows
+and cells where kernels begin and end."""
 
 from __future__ import annotations
 
@@ -37,8 +37,8 @@ def test_a_nan_is_met_in_rows_that_take_vectors(k, s, p, place):
     ],
 )
 def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specification(shape, dtype):
-    """Windows of 3×3 cells around each cell: at the ends of rows none has a cell of the next row;
-    zeros of both signs and NaN in every place."""
+    """Windows of 3×3 cells with padding: windows at the ends of rows do not read the next row;
+    signed zeros and NaN at every cell."""
     random, integer = np.random.default_rng(shape[-1]), dtype is np.int32
     around = {"stride": 1, "padding": 1}
     for cells in ([-0.0, 0.0, -1.0, -2.0], [np.nan, -1.0, *[2.0] * 60], [-np.inf, 1.0, 0.0, 5.0]):
@@ -54,7 +54,7 @@ def test_narrow_planes_of_which_rows_are_folded_as_one_are_those_of_the_specific
 
 @pytest.mark.parametrize("column", [0, -2])
 def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
-    """All other windows have greater cells, and so has the end of the next row."""
+    """All other windows have greater cells, and so does the end of the next row."""
     x = np.full((1, 8, 20), 5, np.float32)
     x[:, 3:6, column : column + 2 or None] = 0
     x[:, 3, column] = -0.0
@@ -67,7 +67,7 @@ def test_a_zero_at_the_end_of_a_narrow_row_has_its_sign(column):
 )
 @pytest.mark.parametrize(("height", "width"), [(9, 40), (8, 29), (68, 500)])
 def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, padding, height, width):
-    """Also where a plane is shared by several tasks: in the rows at which they meet."""
+    """Also planes of several tasks, in the rows at the tasks' borders."""
     op = sg.MaxPool((kernel, kernel), stride=stride, padding=padding)
     plain = np.full((1, 1, height, width), -1, np.float32)
     for row in range(height) if height < 20 else (0, 1, 2, 21, 22, 33, 34, height // 2, height - 2, height - 1):
@@ -83,8 +83,8 @@ def test_zeros_of_both_signs_and_nan_are_noticed_in_every_row(kernel, stride, pa
     ((1, 70, 501), np.float32),
 ])  # fmt: skip
 def test_3x3_windows_that_move_by_two_are_those_of_the_specification(shape, dtype, padding):
-    """Also where several tasks share a plane; where all cells of a window are as low as padding; an
-    infinite cotangent reaches its own cells only."""
+    """Also planes of several tasks, and windows whose cells all equal the number for padding. An
+    infinite cotangent only reaches its own cells."""
     random = np.random.default_rng(shape[-1])
     op, average = (kind((3, 3), stride=2, padding=padding) for kind in (sg.MaxPool, sg.AvgPool))
     lengths = op.output_shape(shape)
@@ -103,7 +103,7 @@ def test_3x3_windows_that_move_by_two_are_those_of_the_specification(shape, dtyp
 
 @pytest.mark.parametrize(("height", "width", "stride"), [(8, 20, 2), (2, 18, 2), (7, 16, 1), (1, 20, 2)])
 def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width, stride):
-    """Those before the last are written as whole vectors, of which the next rows write the end."""
+    """Rows before the last are written as whole vectors, whose ends the next rows overwrite."""
     op, x = sg.MaxPool((1, 3), stride=stride), np.arange(3 * height * width, dtype=np.float32).reshape(3, height, width)
     expected = on("reference", lambda: op(x))
     around = np.full(expected.size + 128, 7, np.float32)
@@ -117,8 +117,8 @@ def test_rows_shorter_than_a_vector_write_nothing_beyond_the_last(height, width,
 
 
 def test_cubes_of_two_cells_are_folded_in_one_pass():
-    """Volumes of which some cells are in no window, more than one, in rows that are no whole number
-    of vectors; then zeros of both signs, and NaN, in each pair of cells of a window."""
+    """Volumes with several cells outside of all windows, and rows that are no multiple of a vector;
+    then signed zeros and NaN in each pair of a window's cells."""
     random, shape = np.random.default_rng(0), (2, 3, 5, 7, 75)
     x, dx = (random.integers(-9, 10, shape).astype(np.float32) for _ in range(2))
     gy = random.integers(-9, 10, (2, 3, 2, 3, 37)).astype(np.float32)
@@ -140,12 +140,12 @@ def test_cubes_of_two_cells_are_folded_in_one_pass():
     [((4,), (3, 67)), ((2,), (3, 41)), ((1, 4), (2, 5, 131)), ((1, 2), (2, 3, 32)), ((4,), (1, 150_001))],
 )
 def test_winners_of_windows_that_are_runs_of_a_row(kernel, shape, cells):
-    """In rows of a vector and some cells, of which the last belong to no window; one so long that
+    """Rows of a vector and some cells, the last outside of all windows; one row so long that
     several tasks share it."""
     random, op = np.random.default_rng(0), sg.MaxPool(kernel)
     x = random.choice(cells, shape).astype(np.float32)
     compare(op, x, x[..., ::-1].copy(), random.integers(-9, 10, op.output_shape(shape)).astype(np.float32))
-    for tap in range(kernel[-1]):  # a NaN that is alone
+    for tap in range(kernel[-1]):  # a single NaN
         x = np.ones(shape, np.float32)
         x[..., kernel[-1] + tap] = np.nan
         _, places = on("cpu", lambda x=x: dispatch.with_indices(op, (x,)))

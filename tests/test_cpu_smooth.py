@@ -1,5 +1,5 @@
-"""Smooth maxima of rows and columns that are folded together, in planes of any width and layout;
-and where results are written."""
+"""Smooth maxima with rows and columns reduced together, in planes of any width and layout; and the
+results' memory."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from specgrad.conformance import bounds
 
 
 def any_window(random, rank, pad):
-    """A smooth maximum of any options, in windows of which some are padding alone."""
+    """A smooth maximum with random options; some windows are only padding."""
 
     def some(least, most):
         return tuple(int(n) for n in random.integers(least, most, rank))
@@ -45,7 +45,7 @@ def test_rows_and_columns_that_are_folded_together_keep_the_bounds(seed, pad):
 
 @pytest.mark.parametrize("taps", [9, 11, 19, 34])
 def test_windows_of_many_taps_keep_the_bounds(taps):
-    """Their taps are joined by blocks, and those that fill no block one by one."""
+    """Taps are joined in blocks, and remaining taps one by one."""
     random, op = np.random.default_rng(taps), sg.SmoothMaxPool((taps,), stride=1, beta=2.0)
     x, dx = (random.standard_normal((2, 45)).astype(np.float32) for _ in range(2))
     gy = random.standard_normal(op.output_shape(x.shape)).astype(np.float32)
@@ -61,7 +61,7 @@ def test_results_are_written_where_they_are_wanted_even_over_the_operand(channel
     engine, random = dispatch.load("cpu"), np.random.default_rng(0)
     op = sg.SmoothMaxPool((2, 2), beta=1.0)
     x = random.standard_normal((20, 6, 50)).astype(dtype)
-    if channels == "last":  # of which vectors of 16 read some twice
+    if channels == "last":  # vectors of 16 read some of these twice
         x = np.moveaxis(np.moveaxis(x, 0, -1).copy(), -1, 0)
     y, kept = engine.keep(op, (x,))
     gy, dx = (random.standard_normal(shape).astype(dtype) for shape in (y.shape, x.shape))
@@ -77,7 +77,7 @@ def test_results_are_written_where_they_are_wanted_even_over_the_operand(channel
 
 @pytest.mark.parametrize("seed", range(effort(6, 12)))
 def test_infinite_cells_spoil_what_the_specification_says_and_no_more(seed):
-    """Beside +inf a finite cell has the weight exp(βx)/∞: 0, or NaN where the exponential
+    """In a window with +inf, a finite cell has the weight exp(βx)/∞: 0, or NaN if the exponential
     overflows."""
     random = np.random.default_rng(seed)
     rank = 2 + seed % 2

@@ -1,5 +1,5 @@
-"""Kernels for other machines: every emitter compiles for every target, and what does not compile
-falls to the specification."""
+"""Kernels for other machines: every emitter compiles for every target; the specification replaces
+kernels that do not compile."""
 
 import importlib
 import pkgutil
@@ -51,7 +51,7 @@ def kernels():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "cached", cached)
         steps.compiled.cache_clear()
-        integer_means._step.cache_clear()  # its steps are kept there, whoever asked for them first
+        integer_means._step.cache_clear()  # this cache would hide steps of earlier tests
         for op, shape, dtype in [
             *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
             *INTEGERS,
@@ -81,8 +81,8 @@ def test_all_emitters_are_among_them(kernels):
 
 @pytest.mark.parametrize("cpu", TARGETS)
 def test_every_kernel_compiles_for_every_target(kernels, cpu):
-    """All kernels for all targets where tests are thorough; else one of each emitter, and a quarter
-    of all, another one for each target."""
+    """If tests are thorough, all kernels for all targets; else one of each emitter, and a quarter
+    of all, a different quarter for each target."""
     first = {key[0]: key for key in reversed(kernels)}
     some = [*kernels][[*TARGETS].index(cpu) % 4 :: 4]
     for key in effort(dict.fromkeys([*first.values(), *some]), kernels):

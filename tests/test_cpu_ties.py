@@ -1,5 +1,5 @@
-"""Tied maxima: tangents and cotangents of all cells that equal their window's maximum, over lines
-that are walked side by side, in pieces, or alone."""
+"""Tied maxima: tangents and cotangents of all cells equal to their window's maximum, over lines
+processed as vectors, in pieces, or alone."""
 
 from __future__ import annotations
 
@@ -11,34 +11,34 @@ import specgrad as sg
 from specgrad import dispatch
 
 LINES = [
-    (sg.MaxPool((5,), stride=2, ties="all"), (3, 1000)),  # fewer lines than a vector has
+    (sg.MaxPool((5,), stride=2, ties="all"), (3, 1000)),  # fewer lines than a vector
     (sg.MaxPool((5,), stride=2, padding=2, ties="all"), (37, 1000)),  # several pieces, and some lines left over
     (sg.MaxPool((3,), stride=3, dilation=4, ceil_mode=True, ties="all"), (18, 701)),
     (sg.AdaptiveMaxPool((300,), ties="all"), (20, 777)),
-    (sg.MaxPool((5000,), stride=4000, ties="all"), (17, 11_000)),  # too far for lines side by side
+    (sg.MaxPool((5000,), stride=4000, ties="all"), (17, 11_000)),  # too far apart for vectors of lines
     (sg.MaxPool((2,), stride=4, ties="all"), (0, 9)),
-    (sg.MaxPool((2,), stride=3, ties="all"), (2, 70_000)),  # rows too long to be laid out
+    (sg.MaxPool((2,), stride=3, ties="all"), (2, 70_000)),  # rows too long for a copy
 ]
-PLANES = [  # windows that share no cell
+PLANES = [  # windows without overlap
     (sg.GlobalMaxPool, (2,), {}, (3, 5, 7)),
     (sg.GlobalMaxPool, (2,), {}, (2, 3, 97, 131)),
     (sg.GlobalMaxPool, (1,), {}, (3, 16)),
     (sg.GlobalMaxPool, (1,), {"axes": (3,), "keepdims": False}, (2, 1, 2, 25)),
     (sg.GlobalMaxPool, (2,), {"keepdims": False}, (2, 3, 9, 40)),
-    (sg.MaxPool, ((2, 2),), {}, (2, 3, 12, 75)),  # pairs that make vectors
-    (sg.MaxPool, ((2, 2),), {}, (5, 9, 21)),  # and that do not
+    (sg.MaxPool, ((2, 2),), {}, (2, 3, 12, 75)),  # pairs in whole vectors
+    (sg.MaxPool, ((2, 2),), {}, (5, 9, 21)),  # and not in whole vectors
     (sg.MaxPool, ((3, 2),), {"stride": (4, 3), "padding": ((2, 1), (1, 0)), "ceil_mode": True}, (5, 23, 50)),
-    (sg.MaxPool, ((1, 1),), {"stride": 2, "padding": 2, "dilation": 3}, (3, 6, 40)),  # some windows are padding
+    (sg.MaxPool, ((1, 1),), {"stride": 2, "padding": 2, "dilation": 3}, (3, 6, 40)),  # some windows are only padding
     (sg.AdaptiveMaxPool, ((3, 5),), {}, (4, 12, 40)),
     (sg.MaxPool, ((2, 3, 4),), {"stride": (3, 3, 4)}, (2, 8, 10, 33)),
-    (sg.MaxPool, ((2, 2),), {"axes": (1, 2)}, (3, 7, 8, 19)),  # planes side by side
+    (sg.MaxPool, ((2, 2),), {"axes": (1, 2)}, (3, 7, 8, 19)),  # channels last
     (sg.MaxPool, ((2, 2),), {"stride": 3, "axes": (1, 2)}, (3, 8, 8, 3)),
 ]
 
 
 def ties_of(op, x):
-    """Of each pair of a cell and a window that read it and tie: the line, the cell and the window;
-    by the tables of the geometry."""
+    """Pairs of a cell and a window in which the cell ties, by the geometry's tables: the line, the
+    cell and the window."""
     (axis,) = op.spatial(x.shape[1:])
     taps = axis.taps()
     cells = np.where(taps.real, x[:, taps.cell], -np.inf)
@@ -74,12 +74,12 @@ def test_cells_that_equal_their_maximum_send_and_are_sent_what_the_specification
         x[rng.random(shape) < 0.003] = np.nan
     dx, gy = (rng.integers(-9, 9, s).astype(x.dtype) * x.dtype.type(-1) for s in (shape, op.output_shape(shape)))
     y, kept = engine.keep(op, (x,))
-    y[...] = 0  # what is kept is nobody else's
+    y[...] = 0  # the kept tensors are a copy
     told = exact.recall(op, (x,))
     dy, (gx,) = engine.push(op, (x,), kept, (dx,)), engine.pull(op, (x,), kept, gy)
     assert np.array_equal(dy, exact.push(op, (x,), told, (dx,)))
     assert gx.tobytes() == exact.pull(op, (x,), told, gy)[0].tobytes()  # no -0.0
-    if dtype is np.float32:  # what is split is divided among as many as tie
+    if dtype is np.float32:  # "split" divides by the number of tied cells
         sharers = np.maximum(engine.push(op, (x,), kept, (np.ones_like(x),)), 1)
         split = engine.recall(op := kind(*given, **words, ties="split"), (x,))
         assert np.array_equal(engine.push(op, (x,), split, (dx,)), dy / sharers)

@@ -1,4 +1,4 @@
-"""Winners of windows that are few, large or far apart: the first among equals."""
+"""Winners of windows that are few, large or far apart: the first of equal cells."""
 
 from __future__ import annotations
 
@@ -15,25 +15,25 @@ from specgrad import dispatch
 from specgrad.engines.cpu import pools
 
 WINDOWS = [
-    (sg.AdaptiveMaxPool((4, 5)), (64, 81)),  # more columns than a vector has
-    (sg.AdaptiveMaxPool((9, 27)), (64, 65)),  # few, and none alike
+    (sg.AdaptiveMaxPool((4, 5)), (64, 81)),  # more columns than a vector
+    (sg.AdaptiveMaxPool((9, 27)), (64, 65)),  # few windows, all different
     (sg.MaxPool((4, 4), stride=4, padding=2, ceil_mode=True), (66, 67)),
     (
         sg.MaxPool((13, 70), stride=(4, 5), padding=(6, 0)),
         (64, 90),
     ),  # windows that share rows, some wider than vectors are
     (sg.MaxPool((1, 12), stride=(1, 12)), (3, 64)),  # one row
-    (sg.MaxPool((2, 5), stride=(9, 9)), (64, 70)),  # between which cells are not read
+    (sg.MaxPool((2, 5), stride=(9, 9)), (64, 70)),  # with unread cells between them
     (sg.AdaptiveMaxPool((3, 4, 2)), (7, 9, 65)),
     (sg.MaxPool((3, 2, 4), stride=(2, 3, 4), padding=(1, 1, 2)), (9, 10, 64)),
     (sg.MaxPool((20,), stride=15), (1000,)),
-    (sg.MaxPool((24, 70), padding=(2, 3)), (20, 64)),  # a window that is the plane and its padding
+    (sg.MaxPool((24, 70), padding=(2, 3)), (20, 64)),  # a window with the whole plane and its padding
 ]
 
 
 @functools.cache
 def cells_of_windows(op, shape):
-    """Of each window its place and the numbers of its cells."""
+    """For each window, its index and the flat indices of its cells."""
     return [
         (at, [int(np.ravel_multi_index(tap, shape)) for tap in taps if tap is not None])
         for at, taps in pool_windows(op, shape)
@@ -44,7 +44,7 @@ def cells_of_windows(op, shape):
 @pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int64])
 @pytest.mark.parametrize(("op", "shape"), WINDOWS)
 def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
-    """In planes that lie one after the other, and side by side."""
+    """Planes one after the other, and channels last."""
     engine, rng = dispatch.load("cpu"), np.random.default_rng(0)
     x = np.moveaxis(np.empty((*shape, 3), dtype), -1, 0) if beside else np.empty((3, *shape), dtype)
     x[...] = rng.integers(1, 5, x.shape)
@@ -52,7 +52,7 @@ def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
     value, found = engine.indices(op, (x,))
     numbers = x.reshape(-1).tolist()
     for at, cells in cells_of_windows(op, x.shape):
-        first = max(cells, key=numbers.__getitem__)  # Python's: the first of several
+        first = max(cells, key=numbers.__getitem__)  # Python's max returns the first of equals
         assert (value[at], found[at]) == (numbers[first], first % x[0].size), at
 
 
@@ -115,8 +115,8 @@ EACH = [
 @pytest.mark.parametrize("backwards", [False, True], ids=["", "backwards"])
 @pytest.mark.parametrize(("kind", "kernel", "options", "shape", "dtype"), EACH)
 def test_windows_that_leave_cells_unread_are_folded_one_by_one(kind, kernel, options, shape, dtype, backwards):
-    """Sums of whole numbers are exact, so that only a wrong cell or divisor can show; of maxima the
-    bits are those of the specification."""
+    """Sums of integers are exact, so only wrong cells or divisors differ; maxima have the
+    specification's bits."""
     op, rng = kind(kernel, **options), np.random.default_rng(1)
     x = rng.integers(-90, 90, shape).astype(dtype)
     x = x[:, ::-1].copy()[:, ::-1] if backwards else x
@@ -145,8 +145,8 @@ def test_one_number_that_is_not_finite_shows_in_its_window_alone(kernel, shape, 
 
 
 def test_a_call_keeps_its_tables_though_its_plan_is_replaced():
-    """Where threads plan the same at once, the plan of one is forgotten while its call runs: with
-    its tables the indices were those of whatever was written there."""
+    """If threads make the same plan at once, one plan is dropped from the cache while its call
+    runs. Without this test's fix its tables were freed and overwritten."""
     pool, _ = pools.seen(sg.MaxPool((3, 3), stride=2, padding=1), np.zeros((2, 5, 15), np.float32))
     call = pool.winners("index").call
     tables = [weakref.ref(table) for table in call.tables]

@@ -1,4 +1,4 @@
-"""Dask arrays: any chunking gives what the array in memory gives, exactly over rationals."""
+"""Dask arrays: every chunking gives the result of the array in memory, exactly over rationals."""
 
 import os
 import signal
@@ -32,7 +32,7 @@ Client = pytest.importorskip("distributed").Client
 
 @st.composite
 def chunkings(draw, length):
-    """Chunks of any sizes that make up a length."""
+    """Random chunks of an axis of this length."""
     cuts = sorted(draw(st.sets(st.integers(1, max(length - 1, 1)), max_size=2))) if length > 1 else []
     return tuple(np.diff([0, *cuts, length]).tolist())
 
@@ -72,7 +72,7 @@ def test_parts_have_the_taps_of_the_axis(data, axis):
 
 @pytest.fixture
 def by_specification(monkeypatch):
-    """Tasks run the specification, in this thread, so that no kernel is compiled."""
+    """Run tasks by the specification in this thread, so that no kernel is compiled."""
     dask = pytest.importorskip("dask")
     monkeypatch.setattr(dispatch, "ENGINES", {name: dispatch.ENGINES[name] for name in ("dask", "reference")})
     with dask.config.set(scheduler="synchronous"):
@@ -83,7 +83,7 @@ POOLS = [
     sg.MaxPool((3, 2), stride=(2, 1), padding=1),
     sg.MaxPool((2, 3), stride=3, padding=2, dilation=2, ceil_mode=True, ties="split"),
     sg.MaxPool((2,), stride=10, padding=15, axes=(1,), ties="all"),
-    sg.MaxPool((1, 1), stride=(9, 3), padding=((1, 1), (0, 1)), ceil_mode=True),  # all in padding along an axis
+    sg.MaxPool((1, 1), stride=(9, 3), padding=((1, 1), (0, 1)), ceil_mode=True),  # only padding along an axis
     sg.MinPool((2, 2), padding="same", axes=(2, 1)),
     sg.AvgPool((3, 3), stride=2, padding=1, ceil_mode=True),
     sg.AvgPool((2, 3), stride=1, padding=1, count_include_pad=False),
@@ -202,7 +202,7 @@ def test_kernels_run_the_tasks():
 
 @dataclass(frozen=True)
 class Turned(Reshape):
-    """A reshape of a user's own, which dask's is not."""
+    """A user's reshape, which dask's does not replace."""
 
     name = "turned"
 
@@ -229,7 +229,7 @@ def test_what_tasks_would_refuse_is_refused_at_once(rule):
 
 
 def slowly(block, folder):
-    """A block, after some time, which says that it was begun."""
+    """Record the start of a task, and return the block after some time."""
     (folder / str(time.time_ns())).touch()
     time.sleep(0.1)
     return block
@@ -237,11 +237,11 @@ def slowly(block, folder):
 
 @pytest.fixture(scope="module")
 def client():
-    """A client of two workers, each in a process of its own."""
+    """A client of two workers in processes of their own."""
     distributed = pytest.importorskip("distributed")
     processes = {"n_workers": 2, "threads_per_worker": 1, "processes": True}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # distributed's, of its own code
+        warnings.simplefilter("ignore")  # warnings in distributed's own code
         with distributed.LocalCluster(**processes, dashboard_address=None, silence_logs=50) as cluster:
             yield distributed.Client(cluster, set_as_default=False)
 
@@ -283,8 +283,8 @@ def test_a_cluster_finds_what_local_processes_find(client, monkeypatch):
 
 @pytest.mark.filterwarnings("ignore")
 def test_a_busy_scheduler_is_joined(client, monkeypatch):
-    # What the scheduler tells all its clients within two milliseconds after one has joined fails an
-    # assertion of distributed's own in that one.
+    # An assertion of distributed fails in a client that joined less than two milliseconds before
+    # the scheduler broadcasts.
     fails, real = iter([True]), Client._ensure_connected
 
     async def ensure_connected(self, timeout=None):

@@ -1,5 +1,5 @@
-"""jacobian, hessian, hvp, vmap and check_grad: over exact rationals, against each other and against
-polynomials by hand."""
+"""jacobian, hessian, hvp, vmap and check_grad: over exact rationals, compared with each other and
+with polynomials by hand."""
 
 import dataclasses
 from fractions import Fraction
@@ -48,7 +48,7 @@ def test_a_hessian_of_a_polynomial_is_the_one_by_hand():
     assert sg.hvp(lambda x: cubic(x, y), (x,), (v,))[0].tolist() == (np.array(by_hand) @ v).tolist()
     assert [part.shape for part in sg.hvp(cubic, (x, y), (v, y))] == [(2,), ()]
     hess = sg.hessian(lambda x: sg.sum(pooled(x)))
-    moved = sg.jvp(hess, (X,), (X,))[1]  # of a third power the third derivative along x is the second itself
+    moved = sg.jvp(hess, (X,), (X,))[1]  # for a cubic, the third derivative along x is the second derivative itself
     assert np.array_equal(moved, hess(X))
 
 
@@ -192,7 +192,7 @@ def test_check_grad_takes_labels_nests_and_fractions():
     labels = np.array([1, 0])
     assert sg.check_grad(lambda p, t: sg.cross_entropy(p["x"], t), {"x": np.eye(2)}, labels)
     assert sg.check_grad(pooled, X)
-    assert sg.check_grad(lambda p, q: sg.sum(sg.add(p[0][0], q)), [[1], [1, 2]], np.array([0.5]))  # numbers, not shapes
+    assert sg.check_grad(lambda p, q: sg.sum(sg.add(p[0][0], q)), [[1], [1, 2]], np.array([0.5]))  # numbers
 
 
 WRONG = {

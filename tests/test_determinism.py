@@ -1,5 +1,5 @@
-"""Which bits a result has does not depend on how it was asked for: `out`, layer, number of threads;
-docs/determinism.md says what holds."""
+"""The bits of a result do not depend on `out`, layer or number of threads; docs/determinism.md
+states the guarantees."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ KINDS = [kind for kind in sg.OPERATORS if not any(slot.integer for slot in kind.
 
 
 def cropped(shape, dtype):
-    """An array that is the middle of a larger one."""
+    """A view of the middle of a larger array."""
     return np.zeros([n + 3 for n in shape], dtype)[(..., *(slice(1, 1 + n) for n in shape))]
 
 
@@ -42,12 +42,13 @@ OUTS = {
 
 
 def are_in_order(arrays):
-    """Whether the axes of all arrays lie in memory in C order, with gaps or without."""
+    """Whether the axes of all arrays are in C order in memory, with or without gaps."""
     return all(list(s) == sorted(s, reverse=True) for s in ([abs(n) for n in a.strides] for a in arrays))
 
 
 def in_every_way(op, xs, dxs, gy):
-    """(how, value, tangent, cotangents) of an operator on the very same operands."""
+    """(how, value, tangent, cotangents) of an operator on the same operands, computed in every
+    way."""
     value, tangent = op.jvp(xs, dxs)
     yield "jvp and vjp", value, tangent, op.vjp(xs, gy)
     dtype = value.dtype
@@ -71,7 +72,7 @@ def in_every_way(op, xs, dxs, gy):
     pushed, pulled = transform.jvp(graph).compile(dtype), transform.vjp(graph).compile(dtype)
     back = pulled(*xs, gy)
     back = back if isinstance(back, tuple) else (back,)
-    known = are_in_order(xs) or op.reads(0)  # otherwise a graph does not know how the operand lay
+    known = are_in_order(xs) or op.reads(0)  # otherwise a graph does not know the operand's layout
     yield "program of derivatives", None, pushed(*xs, *dxs)[1], back if known else None
 
 
@@ -105,7 +106,7 @@ def test_every_operator_gives_the_same_bits_however_it_is_asked(kind):
 
 @st.composite
 def sums(draw):
-    """An operator that adds many cells, and the shape of an operand."""
+    """An operator that sums many cells, and the shape of an operand."""
     shape = tuple(draw(st.lists(st.integers(1, 24), min_size=2, max_size=4)))
     rank = draw(st.integers(1, len(shape) - 1))
     kernel = tuple(draw(st.integers(1, n)) for n in shape[-rank:])
@@ -167,8 +168,7 @@ def test_large_sums_do_not_depend_on_threads_or_out(op, shape):
 
 @pytest.mark.parametrize("where", ["first", "last"])
 def test_a_mean_of_a_broadcast_plane(where):
-    """A small operand of which one axis is not in memory: it was folded in another order where
-    `out` was given."""
+    """A small operand with a broadcast axis: with `out`, it was summed in another order."""
     random = np.random.default_rng(0)
     for _ in range(20):
         x = LAYOUTS["repeated" if where == "first" else "repeated last"](random.standard_normal((3, 11, 10)))

@@ -1,5 +1,5 @@
-"""The README and the pages of docs/: their code runs and prints what they say, their links lead
-somewhere, figures are written once."""
+"""The README and the pages of docs/: their code runs and prints the stated output, links are valid,
+figures are those of one file."""
 
 import importlib.util
 import re
@@ -58,7 +58,7 @@ def test_the_readme_is_short():
 
 
 LONG = {"conformance.md"}
-"""A page that quotes messages of others, each in one line."""
+"""A page with quoted messages, each on one line."""
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if page.name not in LONG], ids=lambda page: page.name)
@@ -107,7 +107,7 @@ def test_semantics_row(rule, call, gives):
     found, wanted = np.asarray(eval(call, names)), np.asarray(eval(gives, names))
     assert found.shape == wanted.shape
     digits = max((len(part) for part in re.findall(r"\d\.(\d{3,})", gives)), default=None)
-    if digits is not None:  # a value that is written to its last digit
+    if digits is not None:  # a value with all its digits
         assert np.all(np.abs(found - wanted) <= 0.5 * 10.0**-digits)
     else:
         assert all(a == b or (a != a and b != b) for a, b in zip(found.flat, wanted.flat, strict=True))

@@ -1,4 +1,4 @@
-"""The examples run, and do what they say."""
+"""The examples run, with the stated results."""
 
 import importlib.util
 import shutil

@@ -59,8 +59,8 @@ def test_explain_draws_every_plane_of_a_volume(tmp_path):
 @pytest.mark.parametrize(
     ("words", "window", "slopes"),
     [
-        # the window of a transposed convolution's output: the input cells that write into it, by
-        # taps 2 and 0 of [2, 1, -1]
+        # a transposed convolution's window: the input cells that contribute to the output, by taps
+        # 2 and 0 of [2, 1, -1]
         (
             ["conv_transpose", "--input", "3", "--kernel", "3", "--stride", "2", "--values", "7,8,9", "--at", "0,2"],
             "[7] [8]  9",

@@ -1,5 +1,5 @@
-"""Arrays of other libraries: read without a copy, run by the engine of NumPy's arrays, and given
-back to their library."""
+"""Arrays of other libraries: read without a copy, run by the engine for NumPy arrays, and returned
+as their library's arrays."""
 
 import array
 from fractions import Fraction
@@ -18,8 +18,7 @@ X = np.arange(16, dtype=np.float32).reshape(4, 4) - 7
 
 
 class Library:
-    """An array library: its arrays live on the CPU, or on a device from which only DLPack
-    copies."""
+    """An array library with arrays on the CPU, or on a device from which only DLPack copies."""
 
     def __init__(self, device=1, converts=True):
         self.device, self.converts, self.taken = device, converts, []
@@ -62,7 +61,7 @@ def library(request):
 
 
 def calls(x, like):
-    """Every way to run operators on an array; `like` makes arrays of its kind."""
+    """Calls of operators on an array in every way; `like` makes arrays of its kind."""
     op = sg.MaxPool((2, 2))
     g = like(np.ones((2, 2), np.float32))
     graph = sg.trace(lambda x: sg.sum(sg.avg_pool(x, (2, 2)) * 3), (4, 4))
@@ -111,7 +110,7 @@ def test_memoryviews_and_other_buffers():
     assert np.shares_memory(as_operand("relu", "x", memoryview(cells)), cells)
     assert sg.relu(array.array("f", [1, -2])).dtype == np.float32
     exact = Array(np.array([Fraction(1, 2)]), Library())
-    assert sg.relu(exact)[0] == Fraction(1, 2)  # what no library holds stays in NumPy's hands
+    assert sg.relu(exact)[0] == Fraction(1, 2)  # an array that no library represents stays a NumPy array
 
 
 @pytest.mark.parametrize("way", calls(X, np.asarray))

@@ -1,9 +1,8 @@
-"""Operators of users, through every engine and every layer: each must give what its own value and
-row say.
+"""Operators of users, in every engine and every layer: results must follow from their own value and
+row.
 
-The numbers are small integers, so that every layer computes them exactly, in floats too: results
-are compared with those of the specification over Fractions by ==. Their value is held against
-NumPy, and their row against Dual numbers.
+The numbers are small integers, exact in every layer and in floats. So results are compared by ==
+with the specification's over Fractions. Values are compared with NumPy, and rows with Dual numbers.
 """
 
 import ast
@@ -59,13 +58,13 @@ CASES = {
     "rolled": (foreign.Rolled(), [(2, 5)], lambda x: np.roll(x, 1, -1)),
     "(xy)³": (foreign.CubedProduct(), [(2, 3), (3,)], lambda x, y: (x * y) ** 3),
 }
-TIED = {"min", "min, all", "min, split", "max²", "max², all"}  # there Dual numbers witness ties="first" alone
+TIED = {"min", "min, all", "min, split", "max²", "max², all"}  # Dual numbers only differentiate ties="first" here
 
 each_case = pytest.mark.parametrize("name", CASES)
 
 
 def drawn(name):
-    """Operator, operands, tangents and a cotangent: small integers, of which many are equal."""
+    """Operator, operands, tangents and a cotangent: small integers, many of them equal."""
     op, shapes, plain = CASES[name]
     random = np.random.default_rng(len(name))
     whole = [random.integers(-2, 3, shape) for shape in (*shapes, *shapes, op.output_shape(*shapes))]
@@ -75,8 +74,7 @@ def drawn(name):
 
 
 class Expected:
-    """Value, tangent, cotangents, and the cotangents' own tangents, by the specification over
-    Fractions."""
+    """Value, tangent, cotangents and their tangents, by the specification over Fractions."""
 
     def __init__(self, op, xs, dxs, gy):
         self.value, self.tangent = op.jvp(xs, dxs)
@@ -170,7 +168,7 @@ def test_tensors(name, dtype):
     leaves = [x.clone().requires_grad_() for x in xs]
     gradients = torch.autograd.grad(op(*leaves), leaves, gy, create_graph=True)
     expected.holds(cotangents=shown(*gradients))
-    if name != "max², all":  # whose slopes at a tie are no derivative, so that the second ones are not symmetric
+    if name != "max², all":  # its slopes at a tie are no derivative, so second derivatives are not symmetric
         along = sum((g * dx).sum() for g, dx in zip(gradients, dxs, strict=True)) + 0 * sum(x.sum() for x in leaves)
         expected.holds(curved=shown(*torch.autograd.grad(along, leaves)))
     value, tangent = torch.func.jvp(op, xs, dxs)
@@ -199,8 +197,8 @@ def test_compiled_tensors(name):
 
 @pytest.mark.parametrize("kind", sg.OPERATORS, ids=lambda k: k.__name__)
 def test_a_subclass_that_changes_nothing_runs_on_the_specification(kind):
-    """Its bits are those of the reference engine, where the class that it extends may run on
-    another engine."""
+    """The subclass has the reference engine's bits, although the class may run on another
+    engine."""
     heir = foreign.declared(type("Heir", (kind,), {}))
     assert all(getattr(heir, hint) is getattr(kind, hint) for hint in HINTS)
 
@@ -232,8 +230,7 @@ def test_a_subclass_that_changes_nothing_runs_on_the_specification(kind):
 
 
 def test_engines_declare_exact_classes():
-    """No code that runs operators asks whether an operator is of a class or of one that extends
-    it."""
+    """No code that runs operators uses isinstance with an operator class."""
     for path in (p for part in ("engines", "torch", "graph", "autograd") for p in (SOURCE / part).rglob("*.py")):
         nodes = list(ast.walk(ast.parse(path.read_text(encoding="utf-8"))))
         imports = [n for n in nodes if isinstance(n, ast.ImportFrom) and "ops" in (n.module or "").split(".")]
@@ -262,7 +259,7 @@ def test_hints_do_not_outlive_the_statement_they_were_about():
     assert foreign.SquaredConv.keeps
     assert foreign.SquaredConv.factors == ()
     assert not foreign.Rolled.pointwise
-    assert foreign.Rolled.curvature == "none"  # declared beside the geometry that it is about
+    assert foreign.Rolled.curvature == "none"  # declared next to its geometry
     assert foreign.Cube.pointwise  # Pointwise states no function that Cube could have changed
     assert not foreign.CubedProduct.pointwise
     changed = type("Changed", (sg.SmoothMaxPool,), {"value": foreign.SumPool.value})
@@ -299,7 +296,7 @@ def test_a_class_that_is_not_complete_says_what_is_missing():
 
 
 def test_whatever_an_operator_stores_tells_it_from_others():
-    """A hand-written __init__ must not make two operators one in the caches."""
+    """A hand-written __init__ must keep operators distinct in caches."""
 
     class Power(foreign.Cube):
         def __init__(self, factor):
@@ -358,7 +355,7 @@ def test_a_parameter_says_how_it_is_stored(kind):
     assert repr(op) == f"{kind.__name__}((2, 3), factor=7, offset=(1, 1))"
     assert kind((2, 2)).offset is None
     assert kind((2, 2)).ceil_mode is (kind is Heavy)
-    # arguments are refused in this order: those of the bases as they come, then the class's own
+    # the order of checks: arguments of the bases in order, then of the class
     wrong = {"factor": 0, "kernel_size": (0, 0), "ceil_mode": 3, "axes": 1, "offset": -1}
     for name, value in wrong.items():
         with pytest.raises(sg.SpecgradError, match=rf"^weighted: {name}={re.escape(repr(value))}"):

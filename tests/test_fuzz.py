@@ -1,5 +1,5 @@
-"""No call without end: malformed calls of every public function, and sizes that are refused before
-anything is allocated."""
+"""No call without end: malformed calls of every public function, and sizes refused before any
+allocation."""
 
 import re
 import time
@@ -17,7 +17,7 @@ X = np.arange(24.0).reshape(4, 2, 3)
 
 
 def test_malformed_calls_are_answered_or_refused_within_a_second(monkeypatch):
-    monkeypatch.setattr(sizes, "SMALL", sizes.SMALL)  # the fuzzer sets both; they are as before afterwards
+    monkeypatch.setattr(sizes, "SMALL", sizes.SMALL)  # the fuzzer sets both; monkeypatch restores them
     monkeypatch.setattr(sizes, "available", sizes.available)
     pytest.importorskip("onnx")
     pytest.importorskip("torch")
@@ -32,7 +32,7 @@ def test_malformed_calls_are_answered_or_refused_within_a_second(monkeypatch):
     [
         (lambda x: 1 / 0, "ZeroDivisionError"),
         (lambda x: np.zeros(sg.get_num_threads() if dispatch.forced() else 7), "but the specification's is"),
-        (lambda x: sum(range(10**6)), "took|TimeoutError"),  # the latter where others keep the machine busy
+        (lambda x: sum(range(10**6)), "took|TimeoutError"),  # TimeoutError on a busy machine
     ],
 )
 def test_the_fuzzer_finds_what_is_wrong(monkeypatch, wrong, says):
@@ -78,7 +78,7 @@ HUGE = {
 @pytest.mark.parametrize("name", HUGE)
 def test_what_cannot_fit_is_refused_at_once_with_the_bytes_it_would_need(name):
     call, needed = HUGE[name]
-    sg.max_pool(X, (1, 1))  # which loads the engine
+    sg.max_pool(X, (1, 1))  # loads the engine
     tracemalloc.start()
     begun = time.process_time()
     with pytest.raises(sg.SpecgradError) as caught:
@@ -92,7 +92,7 @@ def test_what_cannot_fit_is_refused_at_once_with_the_bytes_it_would_need(name):
 
 
 def test_padding_that_is_never_read_is_never_made():
-    """The result has a few cells, whatever lies between them."""
+    """The result has a few cells, however much padding lies between them."""
     tracemalloc.start()
     y = sg.unfold(X, (1,), stride=10**8, padding=10**8)
     _, peak = tracemalloc.get_traced_memory()

@@ -1,4 +1,4 @@
-"""Geometry: lengths and taps by brute force, readers as their transpose, and the equalities between
+"""Geometry: lengths and taps by brute force, readers as the taps' transpose, and equalities between
 window kinds."""
 
 import math
@@ -52,8 +52,8 @@ def test_published_adaptive_bins(n, m, bins):
 
 
 def test_sizes_beyond_floats_are_exact():
-    """Quotients that need more than the 53 bits of a float: each of these is wrong by one under
-    float division."""
+    """Quotients with more than the 53 bits of a float: float division gives each of these wrong by
+    one."""
     assert Sliding(2**54 + 4, 2, 2).length == 2**53 + 2
     assert Sliding(2**54 + 3, 2, 2, ceil_mode=True).length == 2**53 + 2
 
@@ -78,7 +78,7 @@ def test_readers_are_the_transpose_of_the_taps(axis):
 
 @given(st.integers(1, 2**61), st.integers(1, 2**31 - 1), st.integers(0, 2**31 - 2))
 def test_bins_of_long_axes_do_not_overflow(n, m, o):
-    """The formulas of arrays of 64 bits are those of exact integers; o*n alone would need up to 92
+    """The formulas of 64-bit arrays agree with exact integers; o*n alone would need up to 92
     bits."""
     o %= m
     start, first, count, _, _ = Adaptive(n, m).reads(np.array([o]))
@@ -117,8 +117,7 @@ def test_adaptive_to_a_divisor_is_sliding(m, k):
 
 
 def test_an_axis_may_be_longer_than_32_bits_count():
-    """The geometry of a long axis is exact, and takes memory for the outputs only, not for the
-    cells."""
+    """The geometry of a long axis is exact, and takes memory for the outputs only."""
     n = 2**31 + 2
     pool = MaxPool((2,), stride=2**20, padding=((0, 1),))
     assert pool.output_shape((n,)) == (2**11 + 1,)

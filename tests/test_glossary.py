@@ -1,5 +1,4 @@
-"""Docstrings that are put together: every parameter is explained, with the default that it has;
-type checkers agree."""
+"""Assembled docstrings: every parameter is explained, with its default; type checkers agree."""
 
 import inspect
 import re
@@ -23,7 +22,7 @@ DEFAULTS = {"None": None, "True": True, "False": False, "0": 0, "1": 1}
 
 
 def sections(docstring):
-    """The parts of a docstring, by their titles."""
+    """The sections of a docstring, by title."""
     parts = re.split(r"^(\w+)\n-+\n", inspect.cleandoc(docstring), flags=re.MULTILINE)
     return {"": parts[0], **dict(zip(parts[1::2], parts[2::2], strict=True))}
 

@@ -1,10 +1,10 @@
-"""The GPU engine without a GPU: Triton's interpreter against the specification, and its compiler
-for sm_90.
+"""The GPU engine without a GPU: Triton's interpreter against the specification, and Triton's
+compiler for sm_90.
 
 `gpu_cases.py`, `gpu_front.py`, `gpu_faults.py` and `gpu_compile.py` run in processes of their own,
-because Triton decides on its import whether it interprets. On a machine with a CUDA device run
-`python tests/gpu_cases.py` itself, part by part, and `python tests/gpu_front.py`: each takes the
-device, and has parts of its own for it.
+because Triton decides on import whether it interprets. With a CUDA device, run `python
+tests/gpu_cases.py`, part by part, and `python tests/gpu_front.py`: both then use the device, and
+have more parts.
 """
 
 import importlib.util
@@ -39,8 +39,7 @@ def run(script, *words, **environment):
 KINDS = effort(("MaxPool", "SmoothMaxPool"), ("MaxPool", "AvgPool", "SmoothMaxPool", "AdaptiveAvgPool"))
 PARTS = {
     "claims": ("gpu_cases.py", "--part", "claims", "--every", effort("360", "60"), "--kinds", *KINDS),
-    # every so many-th: in turn of both precisions and all layouts, awkward numbers and others,
-    # maxima and averages
+    # every n-th: alternating precisions, layouts, awkward and other numbers, maxima and averages
     "windows": ("gpu_cases.py", "--part", "windows", "--every", effort("29", "7")),
     "planted faults": ("gpu_faults.py", "--every", effort("6", "1")),
     "prepared calls": ("gpu_front.py", "--every", effort("4", "1")),
@@ -60,8 +59,8 @@ def test_every_kernel_compiles_for_sm_90(tmp_path):
 
 
 class Compiled:
-    """What Triton compiles, with a launcher that counts its launches: it is given arguments in the
-    way of Triton 3.6 or 3.9, or in another."""
+    """A compiled kernel of Triton, with a launcher that counts launches and takes arguments in the
+    form of Triton 3.6 or 3.9, or in another form."""
 
     def __init__(self, form):
         self.form, self.launched, self.run = form, [], self
@@ -83,7 +82,7 @@ class Compiled:
 
 
 class Kernel:
-    """A kernel as a `Call` sees one: it counts the calls through Triton."""
+    """A kernel with the interface that a `Call` uses; counts the calls through Triton."""
 
     def __init__(self, form, hooks):
         self.asked, self.compiled, self.hooks = [], Compiled(form), hooks
@@ -98,7 +97,7 @@ class Kernel:
 
 
 class Tensor:
-    """As much of a tensor as a program looks at."""
+    """A tensor with the attributes that a program uses."""
 
     device = type("Device", (), {"type": "cuda", "index": 0})()
 
@@ -132,7 +131,8 @@ SIZES = (5, 1)
 
 
 def run_five_times(calls, form):
-    """A program of one kernel on two tensors, of which the fourth begins where no vector does."""
+    """Run a program of one kernel on two tensors five times; the fourth run's tensors are not
+    aligned."""
     from specgrad.engines.gpu.program import Program
 
     runtime = calls.triton.knobs.runtime

@@ -300,7 +300,7 @@ def test_bad_calls_say_so_and_leave_the_graph_as_it_was(number):
     with pytest.raises(kind) as caught:
         call()
     assert str(caught.value) == text
-    if "sum_3" not in text:  # the operand of that call is a legal node of its own
+    if "sum_3" not in text:  # the operand of that call is a node itself
         assert str(graph) == before
     assert graph.forward(np.zeros((2, 3)), np.array([0, 1])) == pytest.approx(np.log(3))
 
@@ -310,7 +310,7 @@ LIFTED = [Fraction(float(w)) for w in WEIGHT[0]]
 
 
 def read_back(y):
-    """A result of any scalar as a Fraction."""
+    """A result of any scalar type as a Fraction."""
     if isinstance(y, z3.ArithRef):
         return z3.simplify(y).as_fraction()
     if isinstance(y, flint.arb):
@@ -321,8 +321,7 @@ def read_back(y):
 
 @pytest.mark.parametrize("make", [Fraction, flint.fmpq, flint.arb, z3.RealVal, Decimal, np.float64])
 def test_constant_arrays_take_on_the_scalar_of_the_inputs(make):
-    """Float weights are exact in every scalar that holds them: 0.1 in float32 is a rational
-    number."""
+    """Float weights are exact in every scalar: 0.1 in float32 is a rational number."""
     graph = sg.trace(lambda x: sg.linear(x, WEIGHT), (2,))
     x = np.array([make(3), make(5)], make if make is np.float64 else object)
     assert read_back(graph.forward(x).item()) == 3 * LIFTED[0] - 10

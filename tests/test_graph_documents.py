@@ -1,5 +1,5 @@
-"""Graphs and programs as documents: written and read back exactly, hostile ones refused in words,
-and drawn."""
+"""Graphs and programs as documents: written and read back exactly, drawn; malformed documents are
+refused with a message."""
 
 import json
 import xml.etree.ElementTree as ElementTree

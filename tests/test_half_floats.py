@@ -1,4 +1,4 @@
-"""Half floats are computed in float32 and rounded once, by one rule in every layer."""
+"""Half floats are computed in float32 and rounded once, in every layer."""
 
 import numpy as np
 import pytest
@@ -12,7 +12,7 @@ from specgrad.graph import transform
 HALVES = [np.float16, *bfloat16().values()]
 KINDS = [kind for kind in sg.OPERATORS if not any(slot.integer for slot in kind.slots)]
 COMPOSED = (sg.SmoothMaxPool, sg.Mul, sg.Conv, sg.ConvTranspose, sg.Linear)
-"""Second derivatives that a formula composes of several operators."""
+"""Operators whose second derivatives are composed of several operators."""
 
 
 def by_transforms(op, xs, dxs, gy):
@@ -88,7 +88,7 @@ def test_every_layer_rounds_alike(kind, dtype):
 
 
 def test_a_formula_of_half_floats_is_rounded_once():
-    """Composed of half operators it would be 1 bit off."""
+    """A composition of half-float operators would be 1 bit off."""
     x, dx, g = (np.array(a, np.float16) for a in ([0.0, 0.0, 1.0], [1.0, 2.0, 3.0], [1.0, 1.0]))
     pool = sg.SmoothMaxPool((2,), stride=1, beta=1)
     wide = pool.vjp((sg.Dual(x.astype(np.float32), dx.astype(np.float32)),), g.astype(np.float32))[0].tangent
@@ -116,8 +116,7 @@ def test_a_sum_of_products_is_rounded_once():
 
 @pytest.mark.parametrize("dtype", HALVES)
 def test_shares_of_an_average_are_rounded_once(dtype):
-    """Divisors that differ from window to window: the shares stay float32 until they are added
-    up."""
+    """With different divisors per window, shares stay float32 until they are summed."""
     op = sg.AvgPool((3, 3), stride=1, padding=1, count_include_pad=False)
     g = np.random.default_rng(0).standard_normal((4, 6)).astype(dtype)
     x = np.zeros_like(g)

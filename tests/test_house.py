@@ -1,5 +1,5 @@
-"""The house itself: what importing loads, which way imports run, and that the documents tell the
-truth."""
+"""Rules of the source tree: imported libraries, layers of imports, and documents that agree with
+the code."""
 
 import ast
 import doctest
@@ -46,7 +46,7 @@ LAYERS = [
     {"cli"},
     {"__main__"},
 ]
-"""Every part of the house may import from the layers before its own, and from itself."""
+"""A package may import from the layers before its own, and from itself."""
 
 HEAVY = [
     "llvmlite",
@@ -81,7 +81,7 @@ MODULES = {
     ".".join(path.relative_to(SOURCE.parent).with_suffix("").parts).removesuffix(".__init__"): path
     for path in sorted(SOURCE.rglob("*.py"))
 }
-"""Every module by its name; a package by its own."""
+"""Path by module name."""
 
 
 @functools.cache
@@ -91,8 +91,8 @@ def tree(path):
 
 
 def imported(name):
-    """The modules of specgrad that a module imports, also inside functions; a package that is only
-    the way to a module of its own is not one of them."""
+    """The modules of specgrad that a module imports, also inside functions, without parent packages
+    of imported modules."""
     path = MODULES[name]
     package = name.split(".") if path.name == "__init__.py" else name.split(".")[:-1]
     for node in ast.walk(tree(path)):
@@ -106,7 +106,7 @@ def imported(name):
 
 
 def circles(names):
-    """Modules, each of which imports the next, and the last the first."""
+    """Import cycles: lists of modules, each of which imports the next, and the last the first."""
     found, done, way = [], set(), []
 
     def visit(name):
@@ -124,7 +124,7 @@ def circles(names):
 
 
 def test_no_module_imports_itself_by_way_of_others():
-    """The public names are for everybody: whoever uses them stands outside."""
+    """The package `specgrad` itself is left out: only outside code imports its public names."""
     assert circles({name: set(imported(name)) - {"specgrad"} for name in MODULES}) == []
     assert circles({"a": ["b"], "b": ["c"], "c": ["b"]}) == [["b", "c"]]
 
@@ -140,7 +140,7 @@ def test_imports_run_one_way(name):
 
 
 def changed_from_outside(tree):
-    """Names of other packages' that a file imports and then assigns to, and how often it imports
+    """Names imported from other packages that a file assigns to, and "numba" for each import of
     Numba."""
     others, found = set(), []
     for node in ast.walk(tree):
@@ -253,8 +253,8 @@ def blocks(document):
 
 
 def shown_average(code):
-    """The operator that CONTRIBUTING shows, in a sliding window, with the divisor that the text
-    leaves out."""
+    """The operator of CONTRIBUTING with a sliding window, and with the divisor that the text leaves
+    out."""
     names = dict(vars(pool))
     exec(code, names)
     return type("Shown", (pool.SlidingWindow, names["Average"]), {"name": "shown", "divisor": pool.Average.divisor})
@@ -269,7 +269,7 @@ def test_contributing_shows_an_operator_that_works():
         with specgrad.engine("reference"):
             wanted = (*real.jvp((a,), (v,)), *real.vjp((a,), g))
         assert all(map(np.array_equal, (*op.jvp((a,), (v,)), *op.vjp((a,), g)), wanted))
-    for line in ("return S.divide", "divisor = self.divisor"):  # no engine answers in its place
+    for line in ("return S.divide", "divisor = self.divisor"):  # no engine replaces its own methods
         with pytest.raises(ZeroDivisionError):
             shown_average(code.replace(line, f"1 / 0; {line}"))((2, 2), stride=1).vjp((x,), gy)
 
@@ -330,7 +330,7 @@ def test_torchlean_row(name, call, gives):
 
 
 def test_torchlean_table_is_complete():
-    """Every name of the system that specgrad restates has its row."""
+    """Every TorchLean name has a row."""
     listed = {name.strip() for row in ROWS for name in row[0].split(",")}
     wanted = """
         maxPool2dSpec maxPool2dMultiSpec maxPool2dMultiSpecPad maxPoolSpatialSpec maxPoolSpec maxPool
@@ -352,6 +352,6 @@ def test_torchlean_table_is_complete():
 
 
 def test_doctests_are_found():
-    """The operators' docstrings hold examples, which pytest runs."""
+    """The operators' docstrings have examples, which pytest runs."""
     finder = doctest.DocTestFinder()
     assert all(any(t.examples for t in finder.find(kind)) for kind in specgrad.OPERATORS)

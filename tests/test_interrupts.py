@@ -1,5 +1,5 @@
-"""KeyboardInterrupt during an import, a first compilation or a call: the next call works, and
-answers rightly."""
+"""KeyboardInterrupt during an import, a first compilation or a call: the next call gives the right
+result."""
 
 import os
 import signal
@@ -102,8 +102,7 @@ def test_an_interrupted_program_lends_nobody_else_its_memory():
 
 
 def test_the_first_compilation_may_be_interrupted(tmp_path):
-    """Nothing is on disk: every kernel is compiled here, as far as it comes before the
-    interrupt."""
+    """The cache is empty: kernels are compiled until the interrupt."""
     tmp_path.chmod(0o700)
     assert int(script(RANDOM, "30", **{**os.environ, "SPECGRAD_CACHE_DIR": str(tmp_path)})) > 25
 

@@ -1,5 +1,5 @@
-"""specgrad.jax: under JAX's transforms an operator is what it is on arrays, to any order; what does
-not fit is refused while JAX traces."""
+"""specgrad.jax: operators under JAX's transforms agree with operators on arrays, to any order;
+invalid calls are refused while JAX traces."""
 
 import contextlib
 import functools
@@ -51,20 +51,18 @@ CASES = {
     "unfold": (sg.Unfold((2, 3), stride=2, padding=((1, 0), (2, 1)), dilation=(2, 1)), (3, 4, 6)),
     "fold": (sg.Fold((2, 2), (4, 6), stride=(1, 2), padding=1), (2, 12, 20)),
 }
-"""Operators whose slopes are rational, so that whole numbers have exact derivatives: what runs
-where cannot matter."""
+"""Operators with rational slopes: derivatives at integers are exact, on every device."""
 
 
 @pytest.fixture(autouse=True)
 def _in_float64():
-    """On the CPU, whose bits are those of arrays, wherever JAX has another device too."""
+    """Use the CPU, whose bits are those of arrays."""
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 
 
 def whole(shape, seed):
-    """Multiples of 60, with ties: averages and split slopes of up to six cells are whole numbers
-    too."""
+    """Multiples of 60, with ties: averages and split slopes of up to six cells are integers."""
     return 60.0 * np.random.default_rng(seed).integers(-3, 4, shape)
 
 
@@ -81,7 +79,7 @@ def directed(op, shapes):
 
 
 def second(f, xs, ts, g, jvp, vjp):
-    """The tangent of the VJP, in the words of a library."""
+    """The tangent of the VJP, by the functions of one library."""
     return jvp(lambda *z: tuple(vjp(f, *z)[1](g)), tuple(xs), tuple(ts))[1]
 
 
@@ -185,7 +183,7 @@ def test_ties_nan_and_infinities():
     assert slopes([-0.0, 0.0]) == [1, 0]
     tangent = jax.jvp(lambda x: sgj.max_pool(x, (2,)), (jnp.array([1.0, 2.0]),), (jnp.array([inf, 1.0]),))[1]
     assert tangent.tolist() == [1]  # the slope of a loser is absent, not 0 times infinity
-    small = np.array([1e-40, -1e-40, 3e-40], np.float32)  # which XLA's threads would read as 0
+    small = np.array([1e-40, -1e-40, 3e-40], np.float32)  # XLA's threads flush these to 0
     same(jax.jit(sg.MaxPool((3,)))(small), small[2:])
     same(jax.jit(sg.SumPool((3,)))(small), small.sum(keepdims=True))
     assert sgj.max_pool(jnp.array([-4.0]), (1,), stride=1, padding=1).tolist() == [0, -4, 0]
@@ -285,7 +283,7 @@ def test_other_operators_and_other_transforms():
         jax.jit(lambda x: sg.grad(lambda y: sg.sum(sg.max_pool(y * y, (2, 2))))(x))(x),
         sg.grad(lambda y: sg.sum(sg.max_pool(y * y, (2, 2))))(x),
     )
-    with sgj.composed():  # more taps than are composed: on the host
+    with sgj.composed():  # more taps than `composed` supports: on the host
         long = whole((2000,), 9)
         same(
             jax.jit(jax.grad(lambda x: sgj.global_max_pool(x, 1, ties="first").sum()))(long),
@@ -335,7 +333,7 @@ REDUCE_WINDOW = [
     ),
 ]
 """Shape, window, strides, padding and dilation of JAX's own tests of reduce_window: of its value,
-its gradient and vmap. Their base_dilation, zeros between the cells, is no pooling."""
+its gradient and vmap. Tests with base_dilation (zeros between the cells) are no pooling."""
 REDUCTIONS = {
     "add": (sg.SumPool, 0.0, jax.lax.add),
     "max": (sg.MaxPool, -np.inf, jax.lax.max),
@@ -345,7 +343,7 @@ REDUCTIONS = {
 
 @pytest.mark.parametrize("reduce", REDUCTIONS)
 def test_windows_of_jax_tests_of_reduce_window(reduce):
-    """Values and gradients of distinct whole numbers are exact, so JAX's are ours wherever JAX has
+    """Values and gradients at distinct integers are exact, so JAX's equal ours, where JAX has
     them."""
     pool, start, combine = REDUCTIONS[reduce]
     cases = effort(REDUCE_WINDOW[len(reduce) + ord(reduce[0]) % 5 :: 6], REDUCE_WINDOW)
@@ -405,7 +403,7 @@ def test_cumulative_reductions_of_jax_are_windows(reverse):
                 return pools[name]((n,), stride=1, padding=(around,), axes=(axis,))
             widths = [around if place == axis else (0, 0) for place in range(len(shape))]
             op = sg.SmoothMaxPool((n,), stride=1, axes=(axis,), beta=1.0)
-            return lambda cells: op(jnp.pad(cells, widths, constant_values=-np.inf))  # its own padding is 0
+            return lambda cells: op(jnp.pad(cells, widths, constant_values=-np.inf))  # the operator's own padding is 0
 
         x = whole(shape, 3) / 60
         found, expected = (jax.jit(functools.partial(everything, of=of))(x) for of in (ours, theirs))
@@ -415,7 +413,7 @@ def test_cumulative_reductions_of_jax_are_windows(reverse):
 
 def harnesses():
     """JAX's own list of cases, by name."""
-    pytest.importorskip("absl")  # which the list is made with
+    pytest.importorskip("absl")  # the list needs absl
     return importlib.import_module("jax._src.internal_test_util.test_harnesses").all_harnesses
 
 
@@ -435,7 +433,7 @@ def test_cases_of_jax_harness():
 
 def test_jax_harness_of_the_derivatives_of_an_extremum():
     """select_and_gather_add is the JVP of a maximum (ge) or minimum (le), select_and_scatter_add
-    its VJP; their operands are random, without ties."""
+    the VJP; operands are random, without ties."""
     count = {"select_and_gather_add": 0, "select_and_scatter_add": 0}
     for harness in harnesses():
         words = harness.params
@@ -479,7 +477,7 @@ def test_a_call_is_a_layer_of_flax():
     losses = [jax.jit(jax.value_and_grad(lambda w, net=net: (net.apply(w, x) ** 2).sum())) for net in (ours, theirs)]
     for one, other in zip(*(jax.tree.leaves(loss(weights)) for loss in losses), strict=True):
         np.testing.assert_allclose(one, other, rtol=1e-12)
-    layer = nnx.Sequential(sg.MaxPool((2, 2), axes=(1, 2)))  # an operator is a layer of nnx as it is
+    layer = nnx.Sequential(sg.MaxPool((2, 2), axes=(1, 2)))  # an operator is a layer of nnx
     same(nnx.jit(lambda net, x: net(x))(layer, x), LAYERS["flax"](x))
 
 

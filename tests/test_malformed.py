@@ -1,5 +1,4 @@
-"""Thousands of malformed calls: each gives a right answer or a SpecgradError, never anything
-else."""
+"""Thousands of malformed calls: each gives a right answer or a SpecgradError."""
 
 import math
 from fractions import Fraction
@@ -71,7 +70,7 @@ FUNCTIONS = {
 
 
 @pytest.mark.parametrize("name", FUNCTIONS)
-@pytest.mark.filterwarnings("ignore")  # object() and friends make NumPy wonder; what counts is the answer
+@pytest.mark.filterwarnings("ignore")  # NumPy warns about object() and the like
 def test_malformed_calls_are_refused_or_answered_rightly(name):
     answered = refused = 0
     required = {"beta"} if name == "smooth_max_pool" else set()
@@ -112,14 +111,14 @@ def check_form(name, message):
 
 
 def check_value(name, x, second, words, y):
-    """The value of a call that was answered, against cell-by-cell loops (for smooth maxima, against
-    its bounds)."""
+    """Compare the value of an answered call with loops over cells; a smooth maximum with its
+    bounds."""
     words = {k: v for k, v in words.items() if k != "return_indices"}
     kind = getattr(sg, "".join(part.title() for part in name.split("_")))
     if issubclass(kind, Bilinear):
         weight = np.asarray(second)
         op = kind() if name == "linear" else kind(weight.shape[2:], **words)
-        if name == "conv_transpose":  # its adjoint, whose loops are there
+        if name == "conv_transpose":  # the loops of its adjoint are checked
             assert y.shape == op.output_shape(x.shape, weight.shape)
             return
         with np.errstate(all="ignore"):
@@ -198,12 +197,12 @@ def test_malformed_calls_of_network_functions_are_refused_or_answered_rightly(na
 
     call()
     assert refused
-    assert answered or name in WEIGHTED  # three operands that fit are rare; the tests above have two
+    assert answered or name in WEIGHTED  # three fitting operands are rare; the tests above have two
 
 
 def check_network(name, operands, words, y):
-    """What NumPy answers, where it says the same thing in one line; else that the result is finite
-    where its operands are."""
+    """Compare with NumPy's result if it is one expression; else check that the result is finite if
+    the operands are."""
     x = np.asarray(operands[0])
     if name in CELLS:
         expected = CELLS[name](x)
@@ -226,7 +225,7 @@ def check_network(name, operands, words, y):
         return
     expected = np.asarray(expected)
     assert y.shape == expected.shape
-    for got, wanted in zip(y.flat, expected.flat, strict=True):  # half floats round once, here and there
+    for got, wanted in zip(y.flat, expected.flat, strict=True):  # both round half floats once
         assert got == wanted or (got != got and wanted != wanted) or abs(got - wanted) <= abs(wanted) * 2**-10
 
 
@@ -264,8 +263,8 @@ def test_numbers_are_as_precise_as_the_longest_floats_that_they_meet():
 
 
 def test_arguments_of_equal_bytes_are_told_apart():
-    """What is remembered of an earlier call must not answer for another type of number with the
-    same memory."""
+    """A cached result of an earlier call must not be used for arguments of another type with the
+    same bytes."""
     x = np.arange(8.0)
     assert sg.max_pool(x, np.array([2]), ceil_mode=np.True_).tolist() == [1, 3, 5, 7]
     for kernel_size in (np.array([2, 0], np.int32), np.array(2), (np.array([2]),), np.array([1e-323])):

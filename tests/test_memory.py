@@ -1,4 +1,5 @@
-"""Memory of results: used again when nobody holds it, never before; how much a call needs."""
+"""Memory of results: reused after the last reference, never before; and the memory that a call
+needs."""
 
 import ctypes
 import gc
@@ -21,7 +22,7 @@ BYTE = np.dtype(np.uint8)
 
 @pytest.fixture(scope="module", autouse=True)
 def _collected_once():
-    """What other tests left is looked through once, and not whenever these collect garbage."""
+    """Collect garbage of other tests once, instead of in every collection of these tests."""
     gc.collect()
     gc.freeze()
     yield
@@ -60,7 +61,7 @@ def kept():
 
 
 def leave_much():
-    """Let go of results and scratch of many sizes, in all four times what may be kept."""
+    """Free results and scratch of many sizes, four times the cache's limit in all."""
     most = sg.get_memory_cache()
     arrays = [memory.empty((max(most // 16, 1 << 20),), BYTE) for _ in range(48)]
     scratch = [memory.take_scratch(size) for size in (100, most // 64, most // 32, most // 32 + 1) for _ in range(8)]
@@ -115,7 +116,7 @@ def test_results_that_live_share_no_memory_whatever_the_threads():
     def call(caller):
         held = []
         for turn in range(200):
-            factor = np.float32(2.0 ** (8 * caller + turn % 8))  # an exact one, so that no two results are alike
+            factor = np.float32(2.0 ** (8 * caller + turn % 8))  # exact factors that make all results different
             held.append((factor, op(x * factor)))
             if turn % 3 == 2:
                 assert all(np.array_equal(y, expected * factor) for factor, y in held)
@@ -154,7 +155,7 @@ def test_tables_of_one_long_line_are_kept_between_calls(monkeypatch):
 
 
 def interface(y):
-    """Another object that has the memory of an array, and says where it lies."""
+    """Another object that shares an array's memory by __array_interface__."""
     return np.asarray(type("Holder", (), {"__array_interface__": y.__array_interface__, "array": y})())
 
 
@@ -186,7 +187,7 @@ def buffers(y):
 
 
 def read(export):
-    """The bytes that an export refers to now."""
+    """The present bytes of an export."""
     if isinstance(export, pickle.PickleBuffer):
         return bytes(export.raw())
     if hasattr(export, "contents"):
@@ -195,12 +196,12 @@ def read(export):
         return export.numpy().tobytes()
     if type(export).__name__ == "UntypedStorage":
         torch = pytest.importorskip("torch")
-        return torch.empty(0, dtype=torch.uint8).set_(export).numpy().tobytes()  # bytes(export) goes cell by cell
+        return torch.empty(0, dtype=torch.uint8).set_(export).numpy().tobytes()  # bytes(export) reads cell by cell
     return np.array(export).tobytes() if isinstance(export, np.flatiter) else bytes(memoryview(export).tobytes())
 
 
 def hold(export):
-    """Whether an export of a result is what it was while later calls use memory again."""
+    """Whether an export of a result keeps its bytes while later calls reuse memory."""
     op = sg.MaxPool((3, 3), stride=1, padding=1)
     x = np.random.default_rng(0).normal(size=(4, 64, 80)).astype(np.float32)
     held = EXPORTS[export](op(x))
@@ -219,7 +220,7 @@ def test_exports_of_results_stay_what_they_were(export, monkeypatch):
     kept = memory.Block.__init__
 
     def too_early(self, piece, size):
-        """A block that gives its memory to the next one at once."""
+        """A block that frees its memory at once."""
         kept(self, piece, size)
         memory._spare.append(piece)
 
@@ -239,7 +240,7 @@ CALLS = 10**5
 
 @pytest.mark.skipif(not Path("/proc/self/statm").exists(), reason="the system does not say")
 def test_many_calls_need_no_more_memory():
-    """Half of what is lost if each call were to leave the smallest piece that the system gives."""
+    """Allow half of the growth if each call leaked the system's smallest piece."""
     x, large = np.ones((1, 2, 6, 6), np.float32), np.ones((4, 64, 80), np.float32)
     op, gy = sg.MaxPool((2, 2)), np.ones((1, 2, 3, 3), np.float32)
 
@@ -263,7 +264,7 @@ TABLE = re.findall(r"^\| `(.*)` \| (.*) \| (.*) \| (.*) \|$", PEAKS, re.MULTILIN
 
 @pytest.mark.parametrize(("operator", "forward", "jvp", "vjp"), TABLE)
 def test_peaks_are_as_documented(operator, forward, jvp, vjp):
-    """Results and arrays between, and the scratch of one thread."""
+    """Results, temporary arrays, and the scratch of one thread."""
     op = eval(f"sg.{operator}")
     x = np.random.default_rng(0).normal(size=(64, 112, 112)).astype(np.float32)
     y = op(x)
@@ -285,7 +286,7 @@ def test_peaks_of_convolution_are_as_documented(channels, out, size, kernel):
 
 
 def peak(call):
-    """What a call has in memory at most, on one thread."""
+    """The peak memory of a call on one thread."""
     with sg.num_threads(1):
         call()
         gc.collect()

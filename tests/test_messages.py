@@ -1,4 +1,4 @@
-"""Every message, by its exact text: what was wrong, where, and what to write instead."""
+"""The exact text of every message: the error, its place, and the remedy."""
 
 import decimal
 from fractions import Fraction

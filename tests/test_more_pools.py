@@ -1,4 +1,4 @@
-"""Minima, sums and norms of windows, and the way back from a maximum: every engine against the
+"""Minima, sums and norms of windows, and the unpooling of a maximum: every engine against the
 specification."""
 
 import math
@@ -18,7 +18,7 @@ torch = pytest.importorskip("torch")
 
 
 def same(one, other):
-    """NaN equals NaN here, whatever its sign."""
+    """Equality with NaN equal to NaN of either sign."""
     one, other = np.asarray(one), np.asarray(other)
     return np.array_equal(one, other, equal_nan=True) and np.array_equal(
         np.signbit(one) & ~np.isnan(one), np.signbit(other) & ~np.isnan(other)
@@ -118,7 +118,7 @@ def test_bad_calls_say_so(call, kind, text):
 @pytest.mark.parametrize("dtype", [np.float32, np.int16])
 @pytest.mark.parametrize("padding", [0, 1])
 def test_windows_far_apart_have_the_values_of_the_specification(kind, dtype, padding):
-    """No kernel is unrolled over the cells between windows, which ended the process."""
+    """Kernels are not unrolled over the cells between windows, which once ended the process."""
     op = kind((3,), stride=70_000, padding=padding)
     x = np.random.default_rng(0).integers(-9, 10, (2, 70_005)).astype(dtype)
     if kind is sg.AvgPool:

@@ -1,4 +1,4 @@
-"""`specgrad.ndimage` beside SciPy: bits of extrema, bounds of sums, errors, SciPy's own tests."""
+"""`specgrad.ndimage` against SciPy: bits of extrema, bounds of sums, errors, SciPy's own tests."""
 
 import inspect
 import itertools
@@ -29,13 +29,13 @@ COMPOSED = ["grey_opening", "grey_closing", "white_tophat", "black_tophat"]
 
 @st.composite
 def images(draw, dtypes=DTYPES):
-    """An image, sizes of a window, and the other arguments of a filter."""
+    """An image, the window's sizes, and the other arguments of a filter."""
     rank = draw(st.sampled_from([1, 2, 2, 3]))
     shape = tuple(draw(st.lists(st.integers(1, 7), min_size=rank, max_size=rank)))
     dtype = np.dtype(draw(st.sampled_from(dtypes)))
     random = np.random.default_rng(draw(st.integers(0, 99)))
     x = random.integers(0 if dtype.kind == "b" else 20, 2 if dtype.kind == "b" else 100, shape).astype(dtype)
-    if dtype.kind in "if":  # signs; room for a structure's weights in the range of every dtype
+    if dtype.kind in "if":  # negative numbers, with a range that leaves room for a structure's weights in every dtype
         x = x - dtype.type(60)
     axes = draw(st.none() | st.permutations(range(rank)).map(lambda p: tuple(p[: 1 + rank // 2])))
     count = rank if axes is None else len(axes)
@@ -103,7 +103,7 @@ def gamma(terms, u):
 
 
 def sums_per_axis(x, sizes, axes):
-    """Lengths and sizes of the axes that are filtered."""
+    """Lengths and sizes of the filtered axes."""
     places = range(x.ndim) if axes is None else axes
     return [(x.shape[p], s) for p, s in zip(places, sizes, strict=True) if s > 1]
 
@@ -139,7 +139,7 @@ def test_uniform_filters_are_within_the_bound(case):
     st.data(),
 )
 def test_means_of_narrow_integers_have_the_bits_of_scipy(dtype, shape, size, mode, data):
-    """Of all numbers of the dtype, over rows, columns, planes and channels, in any order."""
+    """All numbers of the dtype, over rows, columns, planes and channels, in any order."""
     axes = tuple(data.draw(st.permutations(range(len(shape))))[: data.draw(st.integers(1, len(shape)))])
     random = np.random.default_rng(data.draw(st.integers(0, 99)))
     least, most = (0, 1) if dtype is np.bool_ else (np.iinfo(dtype).min, np.iinfo(dtype).max)
@@ -166,7 +166,7 @@ def test_means_of_narrow_integers_are_in_bands(monkeypatch):
 
 @pytest.mark.parametrize("mode", MODES)
 def test_edges_of_means_are_those_of_the_copied_image(mode, monkeypatch):
-    """With edges of their own, and axis by axis: whole numbers are exact."""
+    """With edges computed separately, and axis by axis; means of these integers are exact."""
     x = np.random.default_rng(0).integers(-99, 99, (12, 13, 7)) * 27.0
     for limit in ("SMALL", "LARGE"):
         monkeypatch.setattr(f"specgrad.ndimage.sums.{limit}", 5 if limit == "SMALL" else 0)
@@ -177,7 +177,7 @@ def test_edges_of_means_are_those_of_the_copied_image(mode, monkeypatch):
 
 
 def reference_mean(x, size, mode, cval, origin):
-    """The mean in exact whole numbers: a sum of shifted copies."""
+    """The sum of the window in exact integers, divided once."""
     origins = [origin] * x.ndim if origin == 0 else origin
     around = [(s // 2 + o, s - 1 - s // 2 - o) for s, o in zip(size, origins, strict=True)]
     words = {"reflect": "symmetric", "nearest": "edge", "mirror": "reflect", "wrap": "wrap", "constant": "constant"}
@@ -189,7 +189,7 @@ def reference_mean(x, size, mode, cval, origin):
 def test_windows_much_larger_than_the_image(mode):
     x = np.array([[1, 2, 3, 4, 9], [0, 5, 6, 7, 8]], np.uint8)
     for name in ("maximum_filter", "minimum_filter"):
-        for side in (-1, 0, 1):  # a window that reaches far beyond sees what one of 31 cells sees
+        for side in (-1, 0, 1):  # a window far beyond the image reads the same cells as a window of 31
             want = getattr(scipy_ndimage, name)(x, 31, mode=mode, cval=10, origin=15 * side)
             got = getattr(ours, name)(x, 1_000_001, mode=mode, cval=10, origin=500_000 * side)
             np.testing.assert_array_equal(got, want)
@@ -200,7 +200,7 @@ def test_windows_much_larger_than_the_image(mode):
 @settings(max_examples=40)
 @given(images([np.uint8, np.int16, np.int64, np.float32, np.float64]), st.sampled_from(["correlate", "convolve"]))
 def test_weighted_sums_are_within_the_bound(case, name):
-    """γ of n + 1 roundings of the sum, and one each for the weights and the result."""
+    """The bound: γ of n + 1 roundings of the sum, and one each for the weights and the result."""
     x, sizes, options, random = case
     weights = random.integers(-8, 9, sizes) / 8  # products and sums of integers are exact
     if options["output"] is None and x.dtype.kind == "u":
@@ -214,7 +214,7 @@ def test_weighted_sums_are_within_the_bound(case, name):
         return
     size = np.abs(weights).sum() * max(float(np.abs(x).max()), abs(options["cval"]))
     u = 2.0**-24 if np.float32 in (x.dtype, want.dtype) else 2.0**-53
-    cut = 1 if want.dtype.kind == "i" else 0  # an exact value next to a whole number is cut either way
+    cut = 1 if want.dtype.kind == "i" else 0  # an exact value next to an integer may be truncated either way
     np.testing.assert_allclose(got, want, rtol=0, atol=2 * gamma(weights.size + 3, u) * size + cut)
 
 
@@ -348,7 +348,8 @@ def test_signatures_are_those_of_scipy():
 
 
 def test_the_tests_of_scipy_pass(tmp_path):
-    """Those of extrema and uniform filters; docs/ndimage.md says which other one fails."""
+    """SciPy's tests of extrema and uniform filters; docs/ndimage.md names the other test that
+    fails."""
     words = "(grey or tophat or minimum_filter or maximum_filter or uniform) and not gaussian and not mismatch"
     here = Path(__file__).parent
     suites = ["scipy.ndimage.tests.test_filters", "scipy.ndimage.tests.test_morphology"]

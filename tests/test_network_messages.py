@@ -68,7 +68,8 @@ MESSAGES = [
 @pytest.mark.parametrize("engine", ["cpu", "reference"])
 @pytest.mark.parametrize(("call", "kind", "text"), MESSAGES, ids=[m[2][:50] for m in MESSAGES])
 def test_message(call, kind, text, engine):
-    """The same whoever runs: what the fast engine does not take is refused by the specification."""
+    """Messages are equal on all engines: the specification refuses calls that the CPU engine does
+    not take."""
     order = {"cpu": ["cpu", "reference"], "reference": ["reference"]}[engine]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sg.dispatch, "ENGINES", {name: sg.dispatch.ENGINES[name] for name in order})

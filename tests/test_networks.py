@@ -115,8 +115,8 @@ def test_the_bound_holds_for_every_order_and_grouping_and_is_no_larger_than_it_m
 @given(networks(exact=False))
 @settings(max_examples=examples(30))
 def test_gradients_equal_pytorch_within_the_derived_bound(net):
-    """The network is run over numbers that carry the bound of what any order of float64 operations
-    may lose: see `rounding`."""
+    """The network runs over numbers that carry the error bound of any order of float64 operations:
+    see `rounding`."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     with long_numbers():
         bound, bounds = taped(net, rounded(arrays))
@@ -136,8 +136,8 @@ def test_gradients_equal_pytorch_within_the_derived_bound(net):
 @given(networks(exact=False))
 @settings(max_examples=examples(25))
 def test_hessian_vector_products_equal_pytorch_within_the_derived_bound(net):
-    """As for gradients; magnitudes take no account of cancellation, so that forward over reverse
-    bounds reverse over reverse too."""
+    """Magnitudes ignore cancellation, so the bound of forward over reverse also holds for reverse
+    over reverse."""
     arrays = net.fill(lambda n: n / 16 + n % 3 * 1e-3)
     along = net.fill(lambda n: n / 40, seed=1)
     everything = tuple(range(len(arrays)))

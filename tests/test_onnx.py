@@ -1,5 +1,5 @@
-"""Models of ONNX: read into graphs that run over every scalar; malformed, cut off and hostile files
-are refused in words."""
+"""ONNX models: read as graphs that run over every scalar; malformed, truncated and hostile files
+are refused with a message."""
 
 from fractions import Fraction
 
@@ -84,7 +84,7 @@ def test_open_lengths_are_given():
 
 
 def test_shapes_are_computed_while_the_model_is_read():
-    """Shape, and arithmetic on it, are known: a reshape by them needs no input."""
+    """Shape, and arithmetic on shapes, are constants: a reshape by them needs no input."""
     nodes = [
         helper.make_node("Shape", ["x"], ["s"], start=0, end=1),
         helper.make_node("Mul", ["s", "two"], ["t"]),
@@ -174,7 +174,7 @@ MALFORMED = {
 
 
 def test_an_opset_may_be_named_twice():
-    """As exporters that merge models leave it; two different ones are refused."""
+    """Exporters that merge models repeat the opset; two different ones are refused."""
     proto = only("Relu")
     proto.opset_import.append(helper.make_opsetid("ai.onnx", 18))
     assert specgrad.onnx.load(proto).nodes[-1].op.name == "relu"
@@ -212,8 +212,7 @@ def test_cut_off_files_are_refused(tmp_path):
 
 
 def test_changed_files_are_read_or_refused():
-    """A byte, anywhere, changed to anything: a graph, or a refusal, and nothing else; quickly and
-    without much memory."""
+    """A file with changed bytes gives a graph or a refusal, fast and with little memory."""
     whole = network().SerializeToString()
     random, refused = np.random.default_rng(1), []
     for _ in range(600):

@@ -1,5 +1,5 @@
-"""Every operator that is read, held to the tests that ONNX ships for backends; what is refused
-there is listed with its reason."""
+"""Every operator that can be read, on ONNX's tests for backends; refused tests are listed with the
+reason."""
 
 import functools
 import importlib
@@ -26,7 +26,7 @@ MODULES = """
     softsign spacetodepth split sqrt squeeze sub sum swish tanh thresholdedrelu tile transpose unsqueeze upsample
     where
 """.split()  # noqa: SIM905
-"""The files of the suite that test operators which are read."""
+"""The files of the suite with tests of operators that can be read."""
 
 REFUSED = {  # what a test's name holds -> what its refusal says
     "8E[345]|8E8M0|4E2|INT[24](_|$)": "not floats|is not a type that is read",
@@ -45,7 +45,7 @@ REFUSED = {  # what a test's name holds -> what its refusal says
 
 @functools.cache
 def cases(module):
-    """The cases of one file of the suite, which makes them while it is imported."""
+    """The cases of one file of the suite, which are made on its import."""
     before = len(suite._NodeTestCases)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -54,8 +54,8 @@ def cases(module):
 
 
 def load(case, inputs):
-    """The graph of a case, and the arrays to run it on; integers and bools are known, then all but
-    the first input, then all."""
+    """The graph of a case, and its input arrays. Integers and bools are constants; then all but the
+    first input, then all."""
     names = [proto.name for proto in case.model.graph.input]
     arrays = [numpy_helper.to_array(x) if isinstance(x, TensorProto) else x for x in inputs]
     given = dict(zip(names, arrays, strict=False))
@@ -73,8 +73,8 @@ def load(case, inputs):
 
 
 def run(case):
-    """Compare a case's results, within the tolerance that the suite states; its refusal, if it is
-    refused."""
+    """Compare a case's results within the suite's tolerance; returns the refusal, if there is
+    one."""
     for inputs, outputs in case.data_sets:
         try:
             graph, arrays = load(case, inputs)

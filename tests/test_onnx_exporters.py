@@ -1,5 +1,5 @@
-"""What PyTorch's exporters make of well-known networks is read, and computes what ONNX Runtime and
-torch compute, within derived bounds."""
+"""Well-known networks exported by PyTorch are read, and agree with ONNX Runtime and torch within
+derived bounds."""
 
 import functools
 import io
@@ -24,11 +24,11 @@ X = np.random.default_rng(0).normal(size=(1, 3, 16, 16)).astype(np.float32)
 
 @functools.cache
 def exported(name, exporter, **options):
-    """The bytes of a network as an exporter writes it."""
+    """The bytes of a network from an exporter."""
     network, example = made(name), torch.from_numpy(X)
     logging.disable(logging.WARNING)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the exporters' own code
+        warnings.simplefilter("ignore")  # warnings in the exporters' own code
         if exporter == "dynamo":
             return torch.onnx.export(network, (example,), dynamo=True, verbose=False).model_proto.SerializeToString()
         file = io.BytesIO()
@@ -37,7 +37,7 @@ def exported(name, exporter, **options):
 
 
 def runtime(data):
-    """What ONNX Runtime computes, operator by operator as the model says."""
+    """ONNX Runtime's result, without optimisations."""
     options = onnxruntime.SessionOptions()
     options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     session = onnxruntime.InferenceSession(data, options)
@@ -53,16 +53,16 @@ def test_values_are_those_of_the_runtime(name, exporter):
     for y in (runtime(data), graph.forward(X), graph.compile(np.float32)(X)):
         assert (found.lower <= y).all()
         assert (y <= found.upper).all()
-    assert (found.upper - found.lower).max() < 1e-4  # the bound is no empty one
+    assert (found.upper - found.lower).max() < 1e-4  # the bound is not trivial
 
 
 def gradients(graph, xs, seed):
-    """The gradients of seed·y in all inputs, and how far a float64 computation of them may be off
-    in any order, cell by cell.
+    """The gradients of seed·y in all inputs, and a bound of the error of a float64 computation in
+    any order, cell by cell.
 
-    Rows are carried backwards, at boxes that hold what floats may make of each value; where the
-    entries of a row are values, they may be those at either end. Maxima are decided at a point, but
-    for cells that are equal because they are one cell, or relus that are off.
+    Rows are propagated backwards at boxes that contain the float result of each value. Entries of a
+    row that are values may be either end of a box. Maxima are decided at a point, except between
+    copies of one cell, or between inactive relus.
     """
     graph = rewritten(graph)
     analysis = Analysis(graph, [Box(x, x) for x in xs], unit=2.0**-53)
@@ -88,8 +88,8 @@ def gradients(graph, xs, seed):
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_gradients_are_those_of_torch(name):
-    """Exported as it is, without folding normalisations into weights; the weights too, where all
-    enter by convolutions and products."""
+    """Exported without folding normalisations into weights. Gradients in weights are compared too,
+    if all weights enter by convolutions and products."""
     data = exported(name, "torchscript", training=torch.onnx.TrainingMode.PRESERVE, do_constant_folding=False)
     network = made(name).double()
     x = torch.tensor(X, dtype=torch.float64, requires_grad=True)

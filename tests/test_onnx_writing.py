@@ -1,5 +1,5 @@
-"""Graphs as ONNX models: read again they are the same function, exactly; ONNX Runtime computes it
-within derived bounds."""
+"""Graphs as ONNX models: read back as the same function, exactly; ONNX Runtime agrees within
+derived bounds."""
 
 import re
 from fractions import Fraction
@@ -22,7 +22,7 @@ from specgrad.onnx.table import TABLE
 
 NOT_READ = (ops.CrossEntropy,)  # written, but not read: labels are integers
 NOT_WRITTEN = (ops.MaxUnpool,)
-OPEN = "padding alone|whole p|no spatial axis"  # what ONNX does not state
+OPEN = "padding alone|whole p|no spatial axis"  # cases that ONNX cannot express
 
 
 def graph_of(case):
@@ -33,7 +33,8 @@ def graph_of(case):
 
 
 def is_exact(case):
-    """Whether nothing is rounded: neither by the operator nor by writing its numbers as floats."""
+    """Whether nothing is rounded: neither by the operator, nor when its numbers are written as
+    floats."""
     numbers = [getattr(case.op, name, 0) for name in ("factor", "fill", "p", "exponent")]
     held = all(Fraction(float(n)) == n for n in numbers)
     return held and not {"exp", "root", "erf"} & set(case.op.needs) and all(x.size for x in case.operands)
@@ -48,7 +49,7 @@ def runtime(model, xs):
 
 @pytest.mark.parametrize("kind", [op for op in ops.OPERATORS if op not in NOT_WRITTEN], ids=lambda op: op.name)
 def test_what_is_written_is_read_as_the_same_function(kind):
-    """Over rationals exactly; over float64 where something is rounded."""
+    """Exactly over rationals; over float64 if something is rounded."""
     tried = []
 
     @settings(max_examples=examples(20), deadline=None, database=None)
@@ -79,7 +80,7 @@ W1, W2, W3 = (RANDOM.normal(size=s) for s in ((4, 2, 3, 3), (4, 3, 2, 2), (5, 12
 
 
 def classifier(x):
-    """Pools with and without a native form, and both convolutions."""
+    """A network with pools that have a native form or not, and both convolutions."""
     h = sg.relu(sg.conv(x, W1, padding="same", stride=2))
     h = sg.max_pool(h, (3, 3), stride=2, padding=1, ceil_mode=True) + sg.avg_pool(
         h, (3, 3), stride=2, padding=1, ceil_mode=True

@@ -1,5 +1,5 @@
-"""Every operator against its definition: cell-by-cell loops over exact rationals and, bit for bit,
-over float32."""
+"""Every operator against its definition: loops over cells in exact rationals and, bit for bit, in
+float32."""
 
 import copy
 import dataclasses
@@ -63,8 +63,8 @@ def naively(case, operands, tangents, cotangent):
 @pytest.mark.parametrize("kind", SUMS, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", [Fraction, np.float32], ids=["exact", "float32 bits"])
 def test_value_and_derivatives_are_the_definition(kind, scalar):
-    """Over float32 the numbers do not sum exactly, so equality of all bits shows that the order of
-    summation is kept."""
+    """Float32 sums of these numbers are inexact, so equal bits show that the order of summation is
+    kept."""
 
     def element(n):
         return (
@@ -83,7 +83,7 @@ def test_value_and_derivatives_are_the_definition(kind, scalar):
                 tuple(a if a is None or a.dtype != object else a.astype(np.float32) for a in group) for group in arrays
             ]
         expected = naively(case, operands, tangents, cotangent)
-        with specgrad.engine("reference"):  # the specification; other engines may sum in another order
+        with specgrad.engine("reference"):  # other engines may sum in another order
             value, pushed = case.op.jvp(*arrays[:2])
             pulled = case.op.vjp(arrays[0], *arrays[2])
         assert value.shape == case.op.output_shape(*(a.shape for a in case.operands))
@@ -296,8 +296,8 @@ def test_inputs_are_not_modified_and_strides_do_not_matter():
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_blocks_of_output_cells_change_nothing(kind, monkeypatch):
-    """A kernel of any size is done in bounded memory; where the blocks are cut must not show in any
-    bit."""
+    """A kernel of any size is computed in blocks of bounded memory; the division into blocks
+    changes no bit."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 15))
@@ -316,8 +316,8 @@ def test_blocks_of_output_cells_change_nothing(kind, monkeypatch):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_second_order_by_nested_duals_is_symmetric(kind):
-    """u·H·v = v·H·u, where H·v is the Dual tangent of the VJP; exactly, or in Decimals but for the
-    last digits."""
+    """u·H·v = v·H·u, where H·v is the Dual tangent of the VJP; exactly, or up to the last digits of
+    Decimals."""
     scalar = Decimal if "exp" in kind.needs else Fraction
 
     @given(STRATEGIES[kind])

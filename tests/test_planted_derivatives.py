@@ -1,5 +1,5 @@
-"""Mistakes planted in the tape, the rules of derivatives, the graph and the plan: the checks must
-see each of them."""
+"""Faults planted in the tape, the rules of derivatives, the graph and the plan: the checks detect
+each."""
 
 import numpy as np
 import pytest
@@ -20,8 +20,8 @@ def function(x):
 
 
 def suite():
-    """Gradient and Hessian-vector product by tape, transforms, graph and program, against Dual
-    numbers alone."""
+    """Gradient and Hessian-vector product by tape, transforms, graph and program, compared with
+    Dual numbers."""
     slopes = []
     for place in np.ndindex(*X.shape):
         unit = np.zeros_like(X)

@@ -1,5 +1,4 @@
-"""A checker that never fails is a defect: plant the mistakes that others shipped, and see them
-caught."""
+"""Faults that other projects shipped, planted in the specification: the tests detect each."""
 
 import math
 
@@ -68,8 +67,8 @@ def gradient_to_padding(patch):
 
 
 def winner_compared_with_the_rows_start(patch):
-    """The loop that picks a wrong cell in some 2×2 windows: candidates are compared with the best
-    at the start of their row."""
+    """An argmax loop that compares with the best cell at the start of the row, and so picks a wrong
+    cell in some 2×2 windows."""
     right = pool.argmax_fold
 
     def argmax_fold(S, window, counted, lowest=False):
@@ -87,7 +86,7 @@ def winner_compared_with_the_rows_start(patch):
 
 
 def multiplied_before_subtracted(patch):
-    """β·x - β·m instead of β·(x - m): overflows where the difference does not."""
+    """β·x - β·m instead of β·(x - m), which overflows more often."""
 
     def exponential(self, S, tap, pivot):
         beta = S.constant(self.beta)
@@ -109,7 +108,7 @@ FAULTS = [
 
 
 def suite():
-    """The parts of the test suite that hold values and rows against definitions."""
+    """The tests that compare values and rows with definitions."""
     for fixed in test_operators.FIXED:
         test_operators.test_fixed_answers(fixed)
     for plane, winner in test_operators.WINNERS:
@@ -122,8 +121,7 @@ def suite():
 
 @pytest.fixture
 def clean_geometry():
-    """Geometries are cached per operator; a planted fault must neither meet nor leave a cached
-    one."""
+    """Clear cached geometries, so that a planted fault neither uses nor leaves one."""
     caches = {kind.geometry for kind in OPERATORS if hasattr(kind.geometry, "cache_clear")}
     for cache in caches:
         cache.cache_clear()

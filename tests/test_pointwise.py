@@ -1,5 +1,5 @@
-"""Pointwise operators beyond what the shared cases ask: special values, masks, functions of one's
-own, and what is refused."""
+"""Pointwise operators beyond the shared cases: special values, masks, users' functions, and
+refusals."""
 
 from fractions import Fraction
 
@@ -34,7 +34,7 @@ def test_special_values():
             assert gy == 6
             assert sg.greater(x, nan).tolist() == [0] * 6
             assert sg.not_equal(x, x).tolist() == [0, 0, 0, 0, 0, 1]
-    with np.errstate(all="raise"):  # the tail keeps its digits
+    with np.errstate(all="raise"):  # relative accuracy in the tail
         assert sg.softplus(np.array([-40.0])) == pytest.approx(np.exp(-40.0), rel=1e-15)
 
 
@@ -108,7 +108,7 @@ def test_an_operator_of_ones_own():
     assert cube.vjp((np.array([2.0], np.float16),), np.array([1.0], np.float16))[0].tolist() == [12]
     program = sg.trace(lambda x: sg.sum(cube(x)), (2,)).compile()
     assert program.value_and_grad(np.array([1.0, 2.0]))[1][0].tolist() == [3, 12]
-    through = sg.pointwise(  # a step whose slope is that of the line through it
+    through = sg.pointwise(  # a step function with slope 1, a straight-through estimator
         "sign", lambda S, x: S.where(S.gt(x, S.constant(0)), S.constant(1), S.constant(-1)), lambda S, x: 0 * x + 1,
         ("real",)
     )  # fmt: skip

@@ -1,4 +1,4 @@
-"""Compiled programs: their plan, their memory, threads, and what is refused."""
+"""Compiled programs: plan, memory, threads, and refusals."""
 
 import copy
 import pickle
@@ -44,7 +44,7 @@ def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
     with sg.engine("reference"):
         value, gradients = sg.value_and_grad(net, tuple(range(len(arrays))))(*arrays)
         moved = graph.jvp(arrays, along)
-    for _ in range(2):  # the second call finds a used workspace
+    for _ in range(2):  # the second call reuses the workspace
         got, found = program.value_and_grad(*arrays)
         assert got == value == program(*arrays)
         assert all(np.array_equal(a, b) for a, b in zip(found, gradients, strict=True))
@@ -57,8 +57,8 @@ def test_programs_have_the_bits_of_the_eager_calls_and_need_no_more_memory(net):
 @given(networks(exact=False))
 @settings(max_examples=examples(40))
 def test_no_buffer_holds_two_living_values(net):
-    """The plan is checked against the steps by itself: a value must still be the last written to
-    its buffer when it is read."""
+    """The plan is checked against the steps: a value must be the last one written to its buffer
+    when it is read."""
     graph = sg.trace(net, *net.sizes)
     for derived in (transform.value_and_grad(graph), transform.jvp(graph)):
         program, holder = derived.compile(np.float64, engine="reference"), {}
@@ -89,7 +89,7 @@ def test_the_gradient_shares_what_the_forward_kept():
 
 
 def numpy_engine():
-    """An engine of a few operators that writes straight into `out`."""
+    """An engine of a few operators that writes directly to `out`."""
     functions = {
         "relu": lambda x, out: np.maximum(x, 0, out=out),
         "add": lambda x, y, out: np.add(x, y, out=out),
@@ -133,8 +133,8 @@ def test_after_the_first_call_only_outputs_are_allocated(monkeypatch):
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float16], ids=["float32", "float16"])
 def test_the_cpu_engine_allocates_nothing_large_after_the_first_call(dtype):
-    """Of arrays of a megabyte; some small ones come and go, and every thread keeps scratch of its
-    own from when it is first used."""
+    """No array of a megabyte is allocated; small ones may be, and every thread keeps the scratch of
+    its first call."""
 
     def large(weight, x, other):
         h = sg.conv(x, weight, padding=1)
@@ -165,7 +165,7 @@ def test_the_cpu_engine_allocates_nothing_large_after_the_first_call(dtype):
 
 
 def test_tangents_are_read_before_their_memory_is_written():
-    """A tangent's buffer may be that of a tangent or an operand that it is made of."""
+    """A tangent may share the buffer of a tangent or an operand from which it is computed."""
 
     def function(x, y):
         return sg.relu(x * y) * y - sg.scale(x + y, 2.0) * x
@@ -256,8 +256,8 @@ def test_second_derivatives_compile():
 
 
 def test_a_preferred_engine_leaves_the_rest_to_others_and_a_forced_one_refuses_it():
-    """The same words for calls and programs: preferred in `compile`, forced in a block, whatever
-    `compile` prefers."""
+    """Equal messages for calls and programs; an engine is preferred in `compile`, and forced in a
+    block."""
     graph = sg.trace(lambda x: sg.sum(sg.relu(x)), (3,))
     x = np.array([Fraction(1), Fraction(-2), Fraction(3)], object)
     assert graph.compile(object, engine="cpu")(x) == 4
@@ -271,7 +271,7 @@ def test_a_preferred_engine_leaves_the_rest_to_others_and_a_forced_one_refuses_i
     with sg.engine("reference"):
         program = graph.compile(np.float64)
     assert program.engine == "reference"
-    program.value_and_grad(np.ones(3))  # is compiled here, by the engine of the program
+    program.value_and_grad(np.ones(3))  # compiled here, by the engine of the program
     for part in (program, program.gradient):
         assert {step.engine.__name__ for step in part._steps if step.engine} == {"specgrad.engines.reference"}
 

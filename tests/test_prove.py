@@ -45,7 +45,7 @@ def test_there_are_enough_statements():
 
 
 def counterexample(verdict, capsys):
-    """Paste a counterexample; it prints that the statement does not hold."""
+    """Run a counterexample; it prints that the statement does not hold."""
     assert verdict.status == "refuted", verdict
     exec(verdict.counterexample, {})
     assert capsys.readouterr().out == "False\n"
@@ -57,7 +57,7 @@ def test_folklore_is_refuted_by_a_counterexample_to_paste(name, capsys):
 
 
 def test_published_counterexamples():
-    """Those of docs/prove.md."""
+    """The counterexamples of docs/prove.md."""
     assert Sliding(16, 3, 9, 3, 11).length == 4
     assert Sliding(16, 3, 9, 3, 11, ceil_mode=True).length == 3
     axis = Sliding(3, 2, 12, 15, 15, ceil_mode=True)
@@ -192,7 +192,8 @@ def test_what_z3_cannot_decide_is_undecided(monkeypatch):
 
 @pytest.mark.parametrize("number", range(-2, 9))
 def test_a_path_per_outcome(number):
-    """A run forks where Python asks, once per condition; each number is on one path only."""
+    """A run forks once per condition, where Python needs a truth value; each number is on one path
+    only."""
     runs = []
 
     def run():
@@ -215,7 +216,7 @@ sizes = st.tuples(*(st.integers(low, 9) for low in (1, 1, 1, 0, 0, 1)), st.boole
 @given(sizes, st.integers(0, 9), st.integers(0, 9))
 @settings(max_examples=examples(30))
 def test_symbols_compute_as_integers_do(fields, o, j):
-    """Every formula of a sliding axis, on symbols that are known numbers."""
+    """Every formula of a sliding axis, on symbols with known values."""
 
     def results(axis, o, j):
         return (axis.length, axis.extent, *axis.tap(o, j), *axis.reads(o), *axis.readers(j)[1:3])
@@ -266,7 +267,7 @@ def test_command_proves_and_reports(tmp_path):
 
 @pytest.mark.parametrize("status", ["refuted", "undecided", "proved"])
 def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
-    """A statement that is not decided as stated fails; HTML is escaped."""
+    """A statement with another verdict than stated fails; HTML is escaped."""
     page = tmp_path / "page.html"
     found = Found(
         "max_pool", "a <statement>", status != "proved", "a case", Verdict(status, 0.0, "print(1 < 2)", "why")
@@ -350,7 +351,7 @@ def test_documentation_prints_what_it_says(capsys):
 
 
 def test_readme_counts_what_is_stated():
-    """Full runs of families, in which everything was proved, wrote the line."""
+    """The README's numbers are from full runs of families in which everything was proved."""
     cases = sum(s.takes(t) and s.holds for _, t in runner.tasks("operators") for s in operators.STATEMENTS)
     counts = {
         "geometry": sum(s.holds for s in geometry.STATEMENTS),

@@ -1,5 +1,5 @@
-"""`specgrad prove kernels`: the emitted kernels are proved, and what is not right is not: planted
-faults and mutants."""
+"""`specgrad prove kernels`: the emitted kernels are proved; kernels with planted faults and mutants
+are not."""
 
 import contextlib
 import functools
@@ -49,14 +49,15 @@ def case(emitter, op, shape, dtype="float32", **constants):
 
 @pytest.fixture(autouse=True)
 def _whatever_is_planned(request, monkeypatch):
-    """But for the sample, statements are about the kernels that are planned, whichever they are."""
+    """Except for the sample, statements are about all planned kernels, whichever emitter they
+    have."""
     if "task" not in request.fixturenames:
         for module in (pooling, weights):
             monkeypatch.setattr(module, "expect", lambda *given: None)
 
 
 def verdict(name, one, make=Emitted):
-    """The status of a claim about a case whose kernels `make` may change."""
+    """The status of a claim about a case, with kernels changed by `make`."""
     with uncompiled(dict(one.constants), make):
         try:
             kernels.BY_NAME[name].claim(one)
@@ -64,26 +65,26 @@ def verdict(name, one, make=Emitted):
             return "undecided"
         except (compare.Differs, Fault):
             return "refuted"
-        except (IndexError, TypeError, AttributeError):  # a wild code; as the command has it, an error is no proof
+        except (IndexError, TypeError, AttributeError):  # an invalid code; an error is no proof, as in the command
             return "undecided"
     return "proved"
 
 
 def test_windows_a_lane_apart_read_no_cell_beside_their_own():
-    """The kernel of weights read up to a stride beyond the array, where windows have fewer cells
+    """A kernel of weights once read up to a stride beyond the array, if windows have fewer cells
     than their stride."""
     assert verdict("weighted_sum", case("weights", sg.MaxPool((1, 2), stride=3, ties="all"), (1, 2, 5))) == "proved"
 
 
 def test_divisors_by_row_are_those_of_the_first_axis():
-    """Where three axes were folded at once, the divisors of rows were read by the number of another
-    row, beyond their end."""
+    """With three axes reduced at once, divisors of rows were once read with another row's index,
+    out of bounds."""
     op = sg.AvgPool((2, 4, 3), stride=(3, 1, 1), padding=((0, 0), (0, 3), (0, 0)), count_include_pad=False)
     assert verdict("average", case("along", op, (1, 3, 2, 10))) == "proved"
 
 
 def flags(how):
-    """What a kernel of convolution has."""
+    """The features of a convolution's kernel."""
     had = {name for name in ("is_turned", "skips", "cuts") if getattr(how, name, False)}
     had |= {"apart"} if getattr(how, "apart", 1) > 1 else set()
     had |= {"rows"} if any(getattr(how, "row", ())) else set()
@@ -139,7 +140,7 @@ def test_planted_fault_is_refuted(fault, walk, monkeypatch):
 
 
 def test_the_command_fails_when_a_fault_is_in_a_kernel(monkeypatch):
-    """The tasks with which a sample of everything begins find it; in this process, which has the
+    """The first tasks of a sample detect the fault; they run in this process, which has the
     fault."""
 
     def sample(todo, budget, scheduler):
@@ -188,7 +189,7 @@ OTHERS = {
 
 
 def mutations(kernel):
-    """Functions that change one instruction each."""
+    """(instruction, function) pairs; each function changes this instruction."""
     for block in kernel.function.blocks:
         for one in block.instructions:
             if one.opname in PREDICATES:
@@ -220,7 +221,7 @@ class Mutated(Emitted):
 
 
 def numbers(random, array):
-    """Small numbers for cells, some equal, and one of its codes for each window."""
+    """Small numbers for cells, some equal, and one possible code for each window."""
     values = {}
 
     def number(symbol):
@@ -245,7 +246,7 @@ class Numbers(Rationals):
 
 
 def results(plan, given, wanted, names, seed):
-    """What a plan leaves on exact numbers; the fault, if there is one."""
+    """The arrays of a plan on exact numbers, or the fault."""
     random, run = np.random.default_rng(seed), Execution(Numbers(), Memory)
     for name, (cell, array) in given.items():
         run.give(name, cell, list(numbers(random, array).ravel()))
@@ -259,12 +260,12 @@ def results(plan, given, wanted, names, seed):
 
 
 def outcomes(name, one, make, monkeypatch):
-    """Everything that a claim's plans leave on some numbers."""
+    """The arrays that a claim's plans leave, on some numbers."""
     left = []
 
     def instead(plan, given, wanted, *names):
         found = [results(plan, given, wanted, names, seed) for seed in range(4)]
-        if not all(isinstance(one, int) for one in found):  # flags: kernels for any numbers run next
+        if not all(isinstance(one, int) for one in found):  # flags: the exact kernels run next
             left.append(found)
         return ran(plan, given, wanted, *names)
 
@@ -276,8 +277,8 @@ def outcomes(name, one, make, monkeypatch):
 
 
 def test_no_mutant_is_wrongly_proved(monkeypatch):
-    """Kernels with one instruction changed: those that are proved leave the same on numbers as the
-    right ones."""
+    """Kernels with one changed instruction: those that are proved give the right kernels' results
+    on numbers."""
     monkeypatch.setattr(program, "BLOCKS", 5000)
     tally = Counter()
     random = np.random.default_rng(0)
@@ -342,12 +343,12 @@ def test_orders_of_other_cells_do_not_join():
         Symbols().select(above(a, b) & above(b, c), a, b)
 
 
-# kernels as LLVM has simplified them
+# kernels after LLVM's optimisations
 
 
 def retyped(allocation, kind):
-    """Cells of another type of the same size as cells of this one: LLVM stores a number as what it
-    was computed as."""
+    """The cells of an allocation converted to another type of the same size: LLVM stores a number
+    with the type of its computation."""
     size = SIZES[kind]
     places = range(0, allocation.size, size)
     kinds = [KINDS[bytes(allocation.begins[i : i + size])] for i in places]
@@ -357,8 +358,7 @@ def retyped(allocation, kind):
 
 @pytest.mark.parametrize("lanes", [0, 4])
 def test_simplified_instructions_are_as_machine_code(lanes):
-    """Kernels of random instructions, read back from LLVM's text, leave the bits that machine code
-    leaves."""
+    """Kernels of random instructions, read back from LLVM's text, give the bits of machine code."""
     read, wanted = 0, 5
     for seed in range(40):
         if read == wanted:

@@ -1,4 +1,4 @@
-"""`specgrad prove`: statements about operators and the real terms that they are decided by; faulty
+"""`specgrad prove`: statements about operators, and the real terms that decide them; faulty
 operators are refuted."""
 
 import math
@@ -78,7 +78,7 @@ def shared_by_all_taps(patch):
 
 
 def one_sided(patch):
-    """A VJP that scatters to the neighbour."""
+    """A VJP that scatters to the neighbouring cell."""
     right = reference.pull
     patch.setattr(reference, "pull", lambda *arguments, **more: tuple(np.roll(c, 1) for c in right(*arguments, **more)))
 
@@ -112,7 +112,7 @@ def test_a_fault_of_ours_is_undecided(monkeypatch):
 
 
 def random_term(draw, depth, cells, weights):
-    """A term that a specification could make, and its value as a function of numbers."""
+    """A term of the kinds in specifications, and its value as a function of numbers."""
     kind = draw.choice(("cell", "weight", "number") if depth == 0 else ("add", "sub", "mul", "where", "over", "neg"))
     if kind in ("cell", "weight"):
         return draw.choice(cells if kind == "cell" else weights)
@@ -161,7 +161,7 @@ def test_equations_that_hold_for_some_numbers_only_are_not_proved():
 
 
 def test_divisors_beyond_the_count_are_not_left_out():
-    """A divisor that may be 3 is not taken for 1 or 2."""
+    """A divisor with the possible value 3 is not assumed to be 1 or 2."""
     x = z3.Real("x")
     varying = z3.If(x > 0, z3.RealVal(1), z3.RealVal(3))
     claim = reals.Sequent([1 / varying >= z3.RealVal("1/2")])

@@ -1,9 +1,8 @@
-"""Parity with real PyTorch: value, VJP by autograd and JVP by forward AD, over generated
-configurations.
+"""Parity with PyTorch: value, VJP by autograd and JVP by forward AD, over generated configurations.
 
-Maxima bit for bit, sums within the derived bound. What PyTorch does not offer (asymmetric or large
-padding, other ranks) is reached through its own operators where possible, else left out of the
-generated cases.
+Maxima agree bit for bit, sums within the derived bound. Configurations that PyTorch does not
+support (asymmetric or large padding, other ranks) are composed of its other operators if possible,
+else left out.
 """
 
 import numpy as np
@@ -55,7 +54,7 @@ def by_torch(function, operands, tangents, cotangent):
 
 @st.composite
 def windows(draw, rank):
-    """Sliding parameters that PyTorch takes: symmetric padding of at most half the kernel."""
+    """Sliding parameters supported by PyTorch: symmetric padding of at most half the kernel."""
     axes = []
     ceil = draw(st.booleans())
     for _ in range(rank):
@@ -84,7 +83,7 @@ def bits(array):
 @settings(max_examples=examples(300))
 def test_max_pool(data, rank, dtype, nans):
     axes = data.draw(windows(rank))
-    # PyTorch reads outside the plane where a dilated window holds no real cell
+    # PyTorch reads outside of the plane if a dilated window has no real cell
     assume(all(axis.taps().real.any(axis=1).all() for axis in axes))
     x = drawn(data, (2, *(axis.size for axis in axes)), dtype, CELLS | st.just(float("nan")) if nans else CELLS)
     words = {
@@ -102,8 +101,8 @@ def test_max_pool(data, rank, dtype, nans):
     assert bits(ours) == bits(value)
     assert at.tolist() == function(torch.tensor(x)[None], **words, return_indices=True)[1][0].tolist()
     assert bits(op.jvp((x,), (dx,))[1] + 0) == bits(tangent + 0)
-    # the row of an array whose cells keep their order and kind: ranks stand for -inf, the highest
-    # ones for NaN
+    # an array with the same row: ranks keep the cells' order, the lowest stand for -inf, the
+    # highest for NaN
     ranks = np.unique(np.where(np.isnan(x), np.inf, x), return_inverse=True)[1].reshape(x.shape).astype(dtype)
     ranks = np.where(np.isnan(x), 1000 + np.arange(x.size).reshape(x.shape), ranks).astype(dtype)
     (judged,) = bounds.vjp(op, (ranks,), g)
@@ -129,7 +128,7 @@ def test_avg_pool(data, rank, dtype):
     }
     if rank > 1:
         words["divisor_override"] = data.draw(st.none() | st.sampled_from([1, 5, -3]))
-    assume(all(a.length >= 1 and (rank < 3 or a.size >= a.kernel) for a in axes))  # avg_pool3d wants the latter
+    assume(all(a.length >= 1 and (rank < 3 or a.size >= a.kernel) for a in axes))  # avg_pool3d requires the latter
     function, op = getattr(F, f"avg_pool{rank}d"), AvgPool(**words)
     check_sums(data, op, lambda t: function(t[None], **words)[0], [(2, *(a.size for a in axes))], dtype)
 
@@ -168,7 +167,7 @@ def test_adaptive_and_global_pools(data, rank, dtype):
     assert op.vjp((x,), g)[0].tolist() == pulled.tolist()
     at = maximum(torch.tensor(x), lengths, return_indices=True)[1]
     assert specgrad.adaptive_max_pool(x, lengths, return_indices=True)[1].tolist() == at.tolist()
-    # amax shares the slope among tied cells: ties="split"
+    # amax divides the slope among tied cells, as ties="split"
     whole, ones = GlobalMaxPool(rank, ties="split"), np.ones((2, *[1] * rank), dtype)
     value, _, (pulled,) = by_torch(lambda t: t.amax(axes, keepdim=True), (x,), (dx,), ones)
     assert whole(x).tolist() == value.tolist()
@@ -219,7 +218,7 @@ def test_same_padding_is_torchs_at_stride_one(n, k, d):
 @given(st.data(), RANKS, st.sampled_from([0.5, 1.0, 20.0, -1.0, -7.5]))
 @settings(max_examples=examples(60))
 def test_smooth_max_pool_is_logsumexp_of_unfolded_windows(data, rank, beta):
-    """Against torch.logsumexp composed over unfold, in float64."""
+    """Compared with torch.logsumexp of unfolded windows, in float64."""
     axes = [Sliding(a.size, a.kernel, a.stride) for a in data.draw(windows(rank))]
     assume(all(a.length >= 1 for a in axes))
     kernel, stride = tuple(a.kernel for a in axes), tuple(a.stride for a in axes)

@@ -36,7 +36,7 @@ ROUNDED = {"Decimal": lambda n: Decimal(n) / 4, "mpf": lambda n: mpmath.mpf(n) /
 
 
 def lacks(op, scalar):
-    """What the operator needs and this exact scalar does not have."""
+    """The functions that the operator needs and this exact scalar lacks."""
     missing = {"Fraction": {"exp"}, "fmpq": {"exp"}, "int": {"division", "exp"}, "arb": set()}[scalar]
     return missing & set(op.needs)
 
@@ -62,7 +62,7 @@ def test_dual_witness_equals_the_row_over_exact_scalars(kind, scalar):
 
 
 def rational(number):
-    """A rounded scalar (of an enclosure: its midpoint) as the Fraction that it exactly is."""
+    """A rounded scalar (an enclosure's midpoint) as an exact Fraction."""
     if isinstance(number, flint.arb):
         return Fraction(str(number.mid().fmpq()))
     if isinstance(number, mpmath.mpf):
@@ -74,8 +74,8 @@ def rational(number):
 @pytest.mark.parametrize("kind", [k for k in OPERATORS if k not in WINDOWED], ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", ROUNDED)
 def test_rounded_scalars_agree_with_the_float64_result(kind, scalar):
-    """Operators of a few operations per cell: more digits give the same answer, to the last few
-    bits of float64."""
+    """Operators with few operations per cell: with more digits, results agree up to the last bits
+    of float64."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=share(kind, 20))
@@ -96,8 +96,8 @@ def test_rounded_scalars_agree_with_the_float64_result(kind, scalar):
 @pytest.mark.parametrize("kind", WINDOWED, ids=lambda k: k.__name__)
 @pytest.mark.parametrize("scalar", ROUNDED)
 def test_rounded_scalars_lie_within_the_bound_of_float64(kind, scalar):
-    """Scalars with at least 53 bits: value, JVP (as the Dual witness sees it too) and VJP hold
-    float64's bound."""
+    """Scalars with at least 53 bits: value, JVP, Dual witness and VJP are within float64's
+    bound."""
 
     @given(STRATEGIES[kind])
     @settings(max_examples=examples(20))
@@ -158,8 +158,8 @@ def test_dual_witness_and_row_share_the_bound_over_floats(kind, dtype):
 
 @pytest.mark.parametrize("kind", [k for k in OPERATORS if "exp" not in k.needs], ids=lambda k: k.__name__)
 def test_balls_enclose_the_exact_result(kind):
-    """Operands with a radius: whatever real numbers lie in them, value and VJP lie in the resulting
-    balls."""
+    """Operands with a radius: for all real numbers in the operands' balls, value and VJP are in the
+    resulting balls."""
 
     @given(STRATEGIES[kind], st.integers(0, 2**32 - 1))
     @settings(max_examples=share(kind, 25))
@@ -189,8 +189,8 @@ def test_balls_enclose_the_exact_result(kind):
 @given(STRATEGIES[SmoothMaxPool])
 @settings(max_examples=examples(40))
 def test_balls_enclose_the_smooth_maximum(case):
-    """Enclosures at 30 bits hold those of the same numbers at 200 bits, which are a millionfold
-    narrower."""
+    """Enclosures at 30 bits contain those of the same numbers at 200 bits, which are a million
+    times narrower."""
     balls, g = as_scalars(case.operands[0], flint.arb), as_scalars(case.cotangent, flint.arb)
     results = []
     for bits in (30, 200):
@@ -242,7 +242,7 @@ def test_complex_numbers_convolve():
     for average in (specgrad.AvgPool((1,)), specgrad.GlobalAvgPool(1), specgrad.AdaptiveAvgPool((1,))):
         with pytest.raises(SpecgradError, match="only convolution is defined; average the real and imaginary parts"):
             average(x)
-    assert specgrad.conv(x, np.full((1, 1, 2), 0.5 + 0j)).tolist() == [[0.5 + 2.5j]]  # what the message advises
+    assert specgrad.conv(x, np.full((1, 1, 2), 0.5 + 0j)).tolist() == [[0.5 + 2.5j]]  # the message's advice
 
 
 @given(st.lists(st.tuples(st.integers(-20, 20), st.integers(0, 20)), min_size=1, max_size=6))
@@ -250,7 +250,7 @@ def test_the_maximum_of_balls_is_no_wider_than_flints_own(parts):
     balls = np.array([flint.arb(mid / 2, radius / 4) for mid, radius in parts], object)
     wide = functools.reduce(flint.arb.max, balls)
     assert wide.contains(specgrad.global_max_pool(balls, 1).item())
-    for mids in itertools.product(*([b.lower(), b.upper()] for b in balls)):  # and encloses every maximum
+    for mids in itertools.product(*([b.lower(), b.upper()] for b in balls)):  # contains every maximum
         assert specgrad.global_max_pool(balls, 1).item().contains(max(mids))
     least = functools.reduce(flint.arb.min, balls)
     pair = balls[:1], balls[-1:]
@@ -287,7 +287,7 @@ def test_mpf_infinities_give_nan_slopes_as_floats_do():
 
 @pytest.mark.parametrize("scalar", [Fraction, Decimal, mpmath.mpf, flint.fmpq, flint.arb, z3.RealVal, sympy.Integer])
 def test_integers_among_scalars_are_constants_of_any_size(scalar):
-    """NumPy's integers too, which would wrap round if they stayed what they are."""
+    """Also NumPy's integers, whose own arithmetic would overflow."""
     for big in (2**62, np.int64(2**62)):
         x = np.array([scalar(1), big, big], dtype=object)
         total = Conv((3,))(x[None], np.array([[[1, 2, 2]]]))[0, 0]
@@ -345,7 +345,7 @@ def test_nested_duals_give_the_second_derivative():
 
 
 def test_derivatives_of_plain_operands_along_duals():
-    """A cotangent may carry more levels than the operands: the VJP is linear in it."""
+    """A cotangent may have more levels than the operands: the VJP is linear in the cotangent."""
     x = np.array([1.0, 4.0, 2.0])
     deep = MaxPool((3,))(Dual(x, Dual(x, 2 * x)))
     assert (deep.primal.primal.tolist(), deep.tangent.tangent.tolist()) == ([4], [8])

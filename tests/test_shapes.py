@@ -1,5 +1,5 @@
-"""Operators that move cells, products and norms: against NumPy and PyTorch, over every scalar, and
-what is refused."""
+"""Operators that move cells, products and norms: against NumPy and PyTorch, over every scalar; and
+refusals."""
 
 from fractions import Fraction
 

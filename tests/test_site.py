@@ -1,5 +1,5 @@
-"""The documentation site: it builds without a warning, has every public name, and works in a
-browser without a server."""
+"""The documentation site: it builds without warnings, has every public name, and works in a browser
+without a server."""
 
 import os
 import re
@@ -24,7 +24,7 @@ WIDTHS = {"desktop": 1280, "phone": 390}
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory):
-    """The built site; SPECGRAD_SITE keeps it."""
+    """The built site, in the folder SPECGRAD_SITE if set."""
     folder = Path(os.environ.get("SPECGRAD_SITE") or tmp_path_factory.mktemp("site"))
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", str(folder)]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1", "PYTHONPATH": str(Path(specgrad.__file__).parent.parent)}
@@ -76,7 +76,7 @@ def test_pages_look_like_pages(site, tmp_path, page, width):
     pixels = image.imread(shot)
     assert pixels.shape[1] == width
     body = pixels[200:, :, :3].mean(-1)
-    assert 0.005 < (body < 0.6).mean() < 0.5  # ink on paper: neither blank nor a black box
+    assert 0.005 < (body < 0.6).mean() < 0.5  # neither blank nor mostly dark
     if keep := os.environ.get("SPECGRAD_SITE"):
         shutil.copy(shot, f"{keep}/{page}-{width}.png")
 

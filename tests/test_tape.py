@@ -1,4 +1,4 @@
-"""The tape: its rules, what it keeps, and what it refuses without changing."""
+"""The tape: its rules, the gradients that it keeps, and refused calls, which leave it unchanged."""
 
 from fractions import Fraction
 

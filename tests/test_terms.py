@@ -1,5 +1,5 @@
-"""Terms and expressions: z3 proves statements for all inputs of a shape, SymPy gives formulas to
-read."""
+"""Terms and expressions: z3 proves statements for all inputs of a shape, SymPy gives readable
+formulas."""
 
 from fractions import Fraction
 
@@ -95,7 +95,7 @@ def test_sympy_gives_formulas_to_read():
     ids=lambda k: k.__name__,
 )
 def test_dual_witness_equals_the_row_over_terms_and_expressions(kind):
-    """On few cells without ties: z3 proves it for all reals, SymPy finds the same formula at
+    """Few cells without ties: z3 proves the equality for all reals, SymPy gives equal formulas at
     distinct numbers."""
     op, shapes = {
         "Conv": (Conv((2,)), [(1, 3), (1, 1, 2), (1,)]),

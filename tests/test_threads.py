@@ -1,4 +1,4 @@
-"""How many threads there are: by processors, quotas of control groups, the environment and the
+"""The number of threads: from processors, quotas of control groups, the environment and the
 caller."""
 
 import math
@@ -13,7 +13,7 @@ from specgrad import threads
 
 
 def tree(folder, groups, files):
-    """A list of control groups and a tree of their files."""
+    """Write a list of control groups and a tree of their files."""
     for name, text in files.items():
         path = folder / "fs" / name
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def test_a_process_without_control_groups_has_no_quota(tmp_path):
 
 @pytest.fixture
 def fresh(monkeypatch):
-    """Nobody said how many threads there are."""
+    """No number of threads is set."""
     monkeypatch.delenv(threads.VARIABLE, raising=False)
     monkeypatch.setattr(threads, "_everywhere", None)
     threads._available.cache_clear()

@@ -1,4 +1,4 @@
-"""Every transform of torch on every pooling operator: against autograd through the specification
+"""All torch transforms of every pooling operator, compared with autograd through the specification
 composed of aten calls."""
 
 import functools
@@ -89,7 +89,7 @@ def test_vmap_in_any_place_of_the_axis_and_nested(op):
         func.vmap(func.grad(bent(op)))(torch.stack([x, other])),
         torch.stack([func.grad(bent(op))(t) for t in (x, other)]),
     )
-    tangents = torch.stack([x, other])  # the codes or x have no mapped axis, the tangents do
+    tangents = torch.stack([x, other])  # codes and x have no mapped axis, tangents do
     nearly(
         func.vmap(lambda t: func.jvp(op, (x,), (t,))[1])(tangents),
         torch.stack([op.jvp((x,), (t,))[1] for t in tangents]),
@@ -100,7 +100,7 @@ def test_vmap_in_any_place_of_the_axis_and_nested(op):
     "op", [sg.MaxPool((2, 2)), sg.AvgPool((2, 2)), sg.SmoothMaxPool((2, 2), beta=2)], ids=lambda op: op.name
 )
 def test_vmap_over_batches_of_images_in_either_layout(op):
-    images = sample(3, 2, 3, 4, 4)  # of which a mapped function sees four axes, whose layout torch does not tell it
+    images = sample(3, 2, 3, 4, 4)  # a mapped function sees four axes, and torch does not give their layout
     for x in (images, images.movedim(2, -1).contiguous().movedim(-1, 2)):
         nearly(func.vmap(op)(x), torch.stack([op(t) for t in images]))
         nearly(func.vmap(func.grad(bent(op)), in_dims=1)(x.movedim(0, 1)), func.grad(bent(op))(images))
@@ -109,8 +109,7 @@ def test_vmap_over_batches_of_images_in_either_layout(op):
 
 @every
 def test_no_tangent_is_silently_zero(op):
-    """By every door: dual numbers, torch.func, and the operators themselves as an exported program
-    calls them."""
+    """By dual numbers, by torch.func, and by the operators that an exported program calls."""
     x, dx = sample(2, 4, 5), sample(2, 4, 5, seed=1)
     wanted = func.jvp(functools.partial(by_specification, op), (x,), (dx,))[1]
     assert wanted.abs().sum() > 0
@@ -202,8 +201,8 @@ def test_bytes_are_kept_not_indices():
     "op", [sg.SmoothMaxPool((3, 3), beta=2, stride=1), sg.MaxPool((3, 3), stride=1, ties="split")], ids=repr
 )
 def test_what_is_kept_is_seen_by_autograd(op):
-    """Hooks may move it and bring it back in another layout, and x must not be written to before
-    backward."""
+    """Hooks may move saved tensors and return them in another layout; writing to x before backward
+    is an error."""
     x = torch.randn(4, 40, 50).transpose(1, 2).requires_grad_()
     y = op(x)
     gy = torch.randn_like(y)
@@ -221,7 +220,7 @@ def test_what_is_kept_is_seen_by_autograd(op):
     places = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: (places.append(t.data_ptr()), t)[1], lambda t: t):
         op(leaf)
-    assert places.count(leaf.data_ptr()) == 1  # the passes over x keep x itself
+    assert places.count(leaf.data_ptr()) == 1  # the kept tensor is x itself
     copied = leaf * 1
     z = op(copied)
     copied.mul_(2)
@@ -241,8 +240,8 @@ RESULTS = [
 
 @pytest.mark.parametrize("op", RESULTS, ids=repr)
 def test_checkpoints_keep_nothing_and_results_may_be_written_to(op):
-    """A checkpoint gives what was saved once; views that a Function made are not to be written
-    to."""
+    """A checkpoint releases saved tensors after one use; views made by a Function must not be
+    written to."""
     x = torch.rand(2, 3, 8, 8, dtype=torch.float64).requires_grad_()
     (wanted,) = torch.autograd.grad(op(x).sum(), x)
     for reentrant in (False, True):

@@ -1,5 +1,5 @@
-"""Programs that torch makes of calls: compiled without a break, exported and traced, with dynamic
-shapes and derivatives."""
+"""Compiled, exported and traced torch programs: without graph breaks, with dynamic shapes and
+derivatives."""
 
 import warnings
 
@@ -20,8 +20,8 @@ COMPILED = OPTIONS[0], OPTIONS[4], OPTIONS[8], OPTIONS[9], OPTIONS[10]
 
 
 def network(x):
-    """Many of them behind each other, with torch's functions between; also the names of
-    torch.nn.functional."""
+    """Many operators in sequence, with torch's functions between, and functions under
+    torch.nn.functional's names."""
     pools = [op(x.sin()).sum() for op in COMPILED]
     named = functional.max_pool1d(x, 2).cos().sum() + functional.avg_pool1d(x, x.shape[-1]).sum()
     found = functional.adaptive_max_pool1d(x, 3, return_indices=True)
@@ -43,10 +43,10 @@ def test_compiles_without_a_break(dynamic):
     if dynamic:
         assert (
             torch._dynamo.utils.counters["stats"]["unique_graphs"] <= 2
-        )  # one more where a guard of a length asks for it
+        )  # one more if a guard on a length requires it
 
 
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # of inductor's own code
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")  # in inductor's own code
 def test_compiles_with_inductor_and_dynamic_shapes():
     torch._dynamo.reset()
 
@@ -54,7 +54,7 @@ def test_compiles_with_inductor_and_dynamic_shapes():
         return sum(op(x.sin()).cos().sum() for op in COMPILED[:3])
 
     compiled = torch.compile(step, fullgraph=True, dynamic=True)
-    # torch's own code between calls of ours compiles sooner without vectors
+    # without vectors, torch's own code compiles faster
     with torch._inductor.config.patch({"cpp.vec_isa_ok": False, "compile_threads": 1}):
         for shape in ((2, 4, 6), (3, 5, 8)):
             a, b = sample(*shape).requires_grad_(), sample(*shape).requires_grad_()
@@ -103,8 +103,8 @@ def test_jit_traces_record_the_operator():
 
 
 def test_small_windows_on_a_gpu_are_the_compilers_but_for_what_aten_does_wrongly(monkeypatch):
-    """As on a GPU, which is not needed to trace: the compiler's own kernels, and few guards beyond
-    those of torch's own modules."""
+    """Traced as on a GPU, which tracing does not need: the compiler's own kernels, and few more
+    guards than torch's modules have."""
     monkeypatch.setattr(routing, "is_compiled_for_cuda", lambda x: True)
     net = torch.nn.Sequential(torch.nn.MaxPool2d(3, 2, 1), torch.nn.AvgPool2d(2), torch.nn.AdaptiveAvgPool2d(1))
     specgrad.torch.accelerate(net, verbose=False)

@@ -1,5 +1,5 @@
-"""Torch's known defects: each is as it is listed, wherever there is such a device, and never
-reached through specgrad.torch.
+"""Torch's known defects: each is present as listed, on machines with its device, and specgrad.torch
+never shows it.
 
 On a machine with a CUDA device and without pytest: python tests/test_torch_defects.py
 """
@@ -41,7 +41,7 @@ def answers(function, x, arguments, maximum, device):
 
 
 def expected(name, x, arguments):
-    """The same of the specification."""
+    """`answers` by the specification."""
     op = operator(name, *arguments)
     with sg.engine("reference"):
         value = op(x.numpy())
@@ -55,8 +55,8 @@ def agree(got, wanted):
 
 
 def show(index):
-    """Whether torch answers the example of a defect wrongly; run in a process of its own, since it
-    may end the device."""
+    """Whether torch's answer to a defect's example is wrong; run in another process, since it may
+    break the device."""
     defect = HERE[index]
     name, make, arguments = defect.example
     x = make()
@@ -70,8 +70,8 @@ def shown(index):
 
 
 def never_reached(defect):
-    """Our function answers the example rightly, small as it is: torch's, for which it is listed,
-    would not."""
+    """Our function answers the example rightly although it is small; torch's function, whose defect
+    is listed, would not."""
     name, make, arguments = defect.example
     x = make()
     assert x.numel() < routing.SMALL
@@ -93,8 +93,7 @@ def test_no_defect_is_reached():
 
 
 def test_sound_neighbours_stay_torchs(monkeypatch):
-    """What no entry affects is torch's as before: the entries are no wider than their conditions
-    say."""
+    """Calls that no entry affects are still torch's: entries are no wider than their conditions."""
     asked = []
     monkeypatch.setattr(routing, "ours", lambda *arguments: asked.append(arguments) or arguments[1])
     x = torch.randn(2, 3, 6, 6)
@@ -118,7 +117,7 @@ def test_sound_neighbours_stay_torchs(monkeypatch):
 
 
 def layouts(x):
-    """x as it is, channels_last, cut and turned."""
+    """x unchanged, channels_last, sliced and transposed."""
     yield x
     yield x.to(memory_format=torch.channels_last if x.ndim == 4 else torch.channels_last_3d)
     yield x[..., ::2]
@@ -129,8 +128,8 @@ def layouts(x):
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_small_calls_that_ask_for_no_route_are_not_listed(monkeypatch, device):
-    """No call that an entry for this device affects is torch's without being looked at, and plain
-    ones are."""
+    """A call that some entry of this device affects is never passed to torch unchecked; plain calls
+    are."""
     routed, sound, right = [], 0, defects.is_right_throughout
     monkeypatch.setattr(routing, "is_right_throughout", lambda name, _, pads: right(name, device, pads))
     for name, padding in itertools.product(("max_pool2d", "max_pool3d", "avg_pool2d", "avg_pool3d"), (0, 1)):
@@ -139,7 +138,7 @@ def test_small_calls_that_ask_for_no_route_are_not_listed(monkeypatch, device):
         with monkeypatch.context() as patch:
             patch.setattr(answer, "small", {})
             patch.setattr(answer, "routes", {})
-            call(torch.randn(2, 3, *(4,) * rank))  # finds out that it is small
+            call(torch.randn(2, 3, *(4,) * rank))  # records that the call is small
             passed = {key: one._replace(call=lambda x, _: x) for key, one in answer.small.items()}
             patch.setattr(answer, "small", passed)
             patch.setattr(answer, "routed", lambda x, *given: routed.append(x) or x)
@@ -163,8 +162,8 @@ def test_small_calls_that_ask_for_no_route_are_not_listed(monkeypatch, device):
 
 
 def test_compiled_maxima_of_minus_infinity_pull_into_their_first_cell():
-    """What torch.compile makes of padded maxima loses the cotangents of windows that are all -inf:
-    planted here, and mended by what is compiled beside it."""
+    """torch.compile's padded maxima lose cotangents of windows of -inf. The fault is planted here,
+    and corrected by code compiled with them."""
     for rank in (1, 2, 3):
         pull_into_first_cells(rank)
 
@@ -197,7 +196,7 @@ def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):
     x = torch.randn(1, 3, 8, 8)
     calls = {"max_pool2d": (2,), "avg_pool2d": (3, 2, 1), "adaptive_avg_pool2d": (1,)}
     for name, arguments in calls.items():
-        getattr(functional, name)(x, *arguments)  # the first call finds it out
+        getattr(functional, name)(x, *arguments)  # decided in the first call
     volume = torch.randn(1, 2, 4, 4, 4)
     functional.max_pool3d(volume, 2)
     asked = []
@@ -214,8 +213,8 @@ def test_small_calls_that_are_sound_ask_for_no_route(monkeypatch):
 
 
 def test_a_window_without_a_cell_has_torchs_value_no_winner_and_no_gradient():
-    """The call whose index lay outside the plane and whose backward wrote out of bounds; and its
-    integers."""
+    """In this call torch's index was outside of the plane, and its backward wrote out of bounds;
+    also for integers."""
     x = torch.randn(2, 2, 2, 5, requires_grad=True)
     value, places = functional.max_pool2d(x, (2, 1), padding=(1, 0), dilation=3, return_indices=True)
     theirs = F.max_pool2d(x.detach(), (2, 1), padding=(1, 0), dilation=3)

@@ -1,5 +1,5 @@
 """specgrad.torch.functional against torch.nn.functional: torch's own samples and error inputs, and
-calls that Hypothesis makes."""
+calls from Hypothesis."""
 
 import inspect
 import math
@@ -32,8 +32,8 @@ UNIT = 2.0**-53
 
 
 def known_to_torch(name):
-    """What torch's own tests know of a function, in all its variants; found when asked for, since
-    its import takes seconds."""
+    """The entries of torch's OpInfo for a function, in all variants; imported on demand, since the
+    import takes seconds."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         from torch.testing._internal.common_methods_invocations import op_db
@@ -60,7 +60,7 @@ def tuples(result):
 
 
 def agree(got, wanted, terms=0):
-    """Equal but for the rounding of sums of so many terms of magnitude 10."""
+    """Equality up to the rounding of sums of `terms` terms of magnitude 10."""
     for ours, theirs in zip(tuples(got), tuples(wanted), strict=True):
         assert ours.shape == theirs.shape
         assert ours.dtype == theirs.dtype
@@ -70,8 +70,7 @@ def agree(got, wanted, terms=0):
 
 
 def derivatives(function, x, arguments, words):
-    """The value(s), the cotangent that a ramp of numbers pulls back to, and the tangent along
-    another."""
+    """The value(s), the VJP of a ramp of numbers, and the JVP of another."""
     leaf = x.detach().clone().requires_grad_()
     value = function(leaf, *arguments, **words)
     y = tuples(value)[0]
@@ -96,7 +95,7 @@ def test_torchs_own_samples(name, answered):
     for info, sample in samples:
         if (
             name.startswith("max_unpool") and not info.variant_test_name
-        ):  # cells named twice: torch's own tangents are a race
+        ):  # repeated cells: torch's own tangents are a race
             agree(
                 ours(sample.input, *sample.args, **sample.kwargs), info.op(sample.input, *sample.args, **sample.kwargs)
             )
@@ -162,7 +161,7 @@ def inputs(draw, rank, cells):
 
 @st.composite
 def numbers(draw, rank, values):
-    """As torch lets one write them."""
+    """A number or sequence, in each form that torch accepts."""
     one = draw(values)
     return draw(st.sampled_from([one, [one] * rank, (one,), tuple(draw(values) for _ in range(rank))]))
 
@@ -214,7 +213,7 @@ def test_calls_beyond_torchs_samples(name, answered):
                 ours(x, *arguments, **words)
             return
         got = ours(x, *arguments, **words)
-        if words.get("return_indices"):  # torch's are outside of the plane where a window has no real cell
+        if words.get("return_indices"):  # torch's indices are outside of the plane if a window has no real cell
             wanted = wanted[0], torch.where(got[1] < 0, -1, wanted[1])
         terms = 0 if "max" in name else 64 * x.numel()
         agree(got, wanted, terms)
@@ -239,8 +238,8 @@ def test_lp_pool_has_torchs_derivatives(norm):
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_floats_agree_to_their_last_bit_or_two(dtype, answered):
-    """Both sides sum in float32 and round once; where the sums differ in a bit, so may the
-    rounding: two units, of the largest."""
+    """Both sum in float32 and round once. If the sums differ in a bit, the rounding may differ too:
+    at most two units of the largest."""
     x = torch.randn(2, 4, 12, 12).to(dtype)
     for name in NAMES:
         if name.endswith("2d"):
@@ -271,7 +270,7 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
     for shape in (
         (1, 1, 700, 700),
         (2, 1, 700, 700),
-    ):  # whoever answers: the bits are the same for one thread and for more
+    ):  # on both routes the bits do not depend on the number of threads
         large, found = torch.randn(shape), []
         for count in (1, 2):
             torch.set_num_threads(count)
@@ -281,8 +280,8 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
 
 
 def test_what_is_ours_to_answer_better():
-    """Differences on purpose, listed in docs/pytorch.md: a window of -inf has a winner in every
-    layout, and every layout is taken."""
+    """Intended differences, listed in docs/pytorch.md: a window of -inf has a winner in every
+    layout, and every layout is accepted."""
     x = torch.full((1, 1, 2, 2, 2), -math.inf).to(memory_format=torch.channels_last_3d)
     x = torch.cat([x, x], 1).to(memory_format=torch.channels_last_3d)
     at = torch.arange(8).reshape(1, 1, 2, 2, 2).expand(1, 2, 2, 2, 2)

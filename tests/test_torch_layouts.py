@@ -1,5 +1,5 @@
-"""How results lie in memory, and what a second backward says: as torch's own do, for views of
-channels_last tensors too."""
+"""Layouts of results, and errors of a second backward: as torch's own, also for views of
+channels_last tensors."""
 
 import itertools
 
@@ -18,7 +18,7 @@ FORMS = {2: torch.channels_last, 3: torch.channels_last_3d}
 
 
 def operands(rank):
-    """Tensors of one shape that lie in different ways."""
+    """Tensors of one shape with different layouts."""
     shape, form = (2, 4, *(6,) * rank), FORMS[rank]
     wide = torch.randn(2, 8, *(12,) * rank)
     last = wide.contiguous(memory_format=form)
@@ -35,8 +35,8 @@ def operands(rank):
 
 
 def layouts(function, x, arguments):
-    """The strides of the value and of the gradient, for cotangents of both layouts; axes of length
-    1 aside."""
+    """The strides of the value and of the gradient, for cotangents of both layouts, without axes of
+    length 1."""
     found = []
     for form in (torch.contiguous_format, FORMS[x.ndim - 2]):
         leaf = x.detach().requires_grad_()
@@ -55,7 +55,7 @@ def test_results_lie_as_torchs_do(kind, rank):
         got = layouts(getattr(functional, name), x, KINDS[kind])
         if rank == 2 or kind == "max_pool":
             assert got == layouts(getattr(F, name), x, KINDS[kind]), label
-        else:  # torch has no kernels for channels_last_3d there, and gives up the layout
+        else:  # torch has no kernels for channels_last_3d here, and drops the layout
             twin = functional.max_pool3d if kind == "avg_pool" else functional.adaptive_max_pool3d
             assert got == layouts(twin, x, KINDS[kind]), label
 

@@ -1,4 +1,4 @@
-"""The modules, `accelerate`, and the page that shows them."""
+"""The modules, `accelerate`, and their page in the docs."""
 
 import copy
 import pickle
@@ -142,7 +142,7 @@ def test_modules_that_torch_has_not():
     assert list(learnt.state_dict()) == ["beta"]
     learnt(x).sum().backward()
     assert learnt.beta.grad.abs() > 0
-    learnt = st.SmoothMaxPool1d(2, beta=100, learnable=True).half()  # beta·x is beyond the halves
+    learnt = st.SmoothMaxPool1d(2, beta=100, learnable=True).half()  # beta·x exceeds the range of half floats
     assert torch.equal(learnt(1000 * x.half()), sg.smooth_max_pool(1000 * x.half(), (2,), beta=100))
     with pytest.raises(sg.ArgumentError, match="beta=0: must be a finite real number other than 0"):
         st.SmoothMaxPool1d(2, beta=0)
@@ -211,7 +211,7 @@ def test_accelerate_says_what_it_leaves_to_torch():
 
 
 class Functional(nn.Module):
-    """A model that calls functions, and fails if it is told to."""
+    """A model that calls functions, and raises on request."""
 
     def forward(self, x, fails=False):
         y = torch.nn.functional.max_pool2d(x, 3, 2, 1)
@@ -242,7 +242,7 @@ def test_functional_calls_of_a_model_are_ours_for_good(monkeypatch):
 
 
 def test_a_model_whose_functional_calls_are_ours_is_copied_and_pickled():
-    """With what exchanges the calls, which counts those of the copy apart."""
+    """The replaced functions are copied with the model, and count the copy's calls separately."""
     net, x = Functional(), torch.randn(2, 3, 8, 8)
     done = st.accelerate(net, functions=True, verbose=False)
     for twin in (copy.deepcopy(net), pickle.loads(pickle.dumps(net))):

@@ -1,4 +1,4 @@
-"""Every operator on torch tensors: what it computes on NumPy arrays, by the CPU engine and by the
+"""Every operator on torch tensors gives its results on NumPy arrays, by the CPU engine and by the
 specification composed of aten."""
 
 from fractions import Fraction
@@ -28,15 +28,15 @@ pytestmark = pytest.mark.usefixtures("any_size")
 UNIT = 2.0**-53
 ROUNDED = [sg.LogSoftmax, sg.Softmax, sg.CrossEntropy, sg.MseLoss]
 SLACK = 32 * (2 * 8 + 3 + 8) * UNIT
-"""Of exponentials of integers up to 4 apart from 0, at most 3 to a window: their bound E, for both
-sides, times cotangents up to 4 summed over 4 cells. A mean of squares, which rounds once per term,
-stays far below."""
+"""For exponentials of integers from -4 to 4, at most 3 per window: the bound E for both sides,
+times cotangents up to 4 summed over 4 cells. A mean of squares, with one rounding per term, is far
+below."""
 FUNCTION = 10 * 4 * 55 * 4 * UNIT
-"""Of ten operations at most, each within 4 units of numbers up to e⁴, and a cotangent up to 4."""
+"""For at most ten operations, each within 4 units of numbers up to e⁴, and a cotangent up to 4."""
 QUOTIENTS = 27 * (4 + 27) * 16 * UNIT
-"""Of sums of 27 terms at most, each of four operations on numbers up to 4·4."""
+"""For sums of at most 27 terms, each of four operations on numbers up to 4·4."""
 NORMS = 64 * 4 * (64 + 16) * UNIT
-"""Of roots of sums of 64 powers at most, up to 64·4; and of 64 slopes up to 1, times cotangents up
+"""For roots of sums of at most 64 powers, up to 64·4; and of 64 slopes up to 1, times cotangents up
 to 4."""
 
 
@@ -53,8 +53,8 @@ def same(got, wanted, slack=0.0):
 
 
 STATED = {sg.Larger, sg.Smaller, sg.Compare, sg.Unfold, sg.Fold, sg.LpPool}
-"""Aten has no call of the same ties and NaN, of numbers for truth, or of any rank: these run by
-their statement."""
+"""Operators without an aten call of the same ties and NaN, of masks as numbers, or of any rank:
+these run by their specification."""
 
 
 def test_every_operator_is_one_of_torchs():
@@ -63,8 +63,8 @@ def test_every_operator_is_one_of_torchs():
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_tensors_give_what_arrays_give(kind):
-    """Pooling runs the same kernels, so all bits agree; everything else sums small integers, which
-    is exact in any order."""
+    """Pooling runs the same kernels, so all bits agree; other operators sum small integers, exact
+    in any order."""
     slack = SLACK if kind in ROUNDED else QUOTIENTS if kind is sg.Div else 0.0
     slack = NORMS if kind is sg.LpPool else slack
     slack = FUNCTION if issubclass(kind, Pointwise) and "exp" in kind.needs else slack
@@ -94,8 +94,8 @@ def test_tensors_give_what_arrays_give(kind):
 
 @pytest.mark.parametrize("kind", FAMILIES, ids=lambda k: k.__name__)
 def test_the_composed_specification_is_the_specification(kind, monkeypatch):
-    """What runs on a device without an engine: the same order of summation as the reference, so the
-    same bits, codes included."""
+    """This runs on a device without an engine, in the reference's order of summation, with the same
+    bits and codes."""
     monkeypatch.setattr(kernels, "engine", lambda op, x: kernels.Composed)
 
     @settings(max_examples=examples(15))
@@ -165,7 +165,7 @@ def test_other_numbers(dtype):
 
 @pytest.mark.parametrize("op", [sg.MseLoss(), sg.CrossEntropy()], ids=lambda op: op.name)
 def test_losses_of_half_floats_are_rounded_once(op):
-    x = torch.linspace(-300, 300, 24).reshape(3, 8).half()  # whose squares overflow, and whose mean does not
+    x = torch.linspace(-300, 300, 24).reshape(3, 8).half()  # squares overflow, their mean does not
     other = torch.tensor([1, 0, 5]) if op.name == "cross_entropy" else x * 0.1
     wide = tuple(t.float() if t.dtype is torch.float16 else t for t in (x, other))
     assert torch.equal(op(x, other), op(*wide).half())

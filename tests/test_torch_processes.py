@@ -1,5 +1,5 @@
-"""More than one process: workers of a DataLoader, forked and spawned, two trainers that share their
-gradients, and one that compiles first."""
+"""Several processes: workers of a DataLoader, forked and spawned, and trainers that share
+gradients."""
 
 import os
 import socket
@@ -21,7 +21,7 @@ import specgrad.torch as st  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings(
     "ignore::DeprecationWarning"
-)  # a fork of a process that has threads: the point here
+)  # forking a process with threads is the purpose here
 
 
 class Pooled(Dataset):
@@ -38,8 +38,8 @@ class Pooled(Dataset):
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_data_loader(method):
-    wanted = [Pooled()[i] for i in range(4)]  # also: the parent's threads have run before it forks
-    workers = 2 if method == "fork" else 1  # each of those that are spawned imports torch
+    wanted = [Pooled()[i] for i in range(4)]  # also runs the parent's threads before the fork
+    workers = 2 if method == "fork" else 1  # each spawned worker imports torch
     loader = DataLoader(Pooled(), batch_size=None, num_workers=workers, multiprocessing_context=method)
     got = list(loader)
     assert len(got) == 4
@@ -81,13 +81,13 @@ def train(rank, port, results):
     results[rank] = [p.grad.tolist() for p in net.parameters()]
     while len(results) < 2:
         time.sleep(0.01)
-    # torch takes a trainer down holding the interpreter's lock, and waits for a thread that may be
-    # waiting for it
+    # torch ends a trainer while holding the interpreter's lock, and waits for a thread that may
+    # wait for this lock
     os._exit(0)
 
 
 def trained(run, *arguments):
-    """What each of two processes puts into the results."""
+    """The results of each of two processes."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
@@ -150,7 +150,7 @@ def train_both(rank, port, results, wrap):
 
 @pytest.mark.parametrize("wrap", ["DDP", "FSDP2"])
 def test_an_accelerated_model_has_the_loss_curve_of_the_plain_one(wrap, any_size):
-    """Maxima move bits, so that the curves are equal, not merely close."""
+    """Maxima copy bits, so the curves are equal, not only close."""
     if not dist.is_available() or not dist.is_gloo_available():
         pytest.skip("this torch has no gloo")
     both = trained(train_both, wrap)

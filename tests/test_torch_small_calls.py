@@ -1,5 +1,5 @@
-"""Small calls: torch's own kernels answer them, for torch's names and for the operators that mean
-the same, and nothing else changes."""
+"""Small calls: torch's own kernels run torch's names and the equivalent operators, without any
+other difference."""
 
 import functools
 import itertools
@@ -47,7 +47,7 @@ OURS = {
 
 @pytest.fixture
 def runs(monkeypatch):
-    """The calls that our engines ran."""
+    """The list of calls that our engines ran."""
     ran, run = [], fast_path.run
     monkeypatch.setattr(fast_path, "run", lambda *given, **words: ran.append(given[0]) or run(*given, **words))
     monkeypatch.setattr(at_once, "_routes", {})
@@ -55,7 +55,7 @@ def runs(monkeypatch):
 
 
 def results(call):
-    """Value, indices and gradient, and how they lie."""
+    """Value, indices and gradient, and their layouts."""
     function, (x, *arguments), options = call
     leaf = x.clone().requires_grad_()
     y = function(leaf, *arguments, **options)
@@ -114,7 +114,7 @@ def test_small_calls_are_refused_as_large_ones_are(runs, monkeypatch):
 
 
 def test_a_number_of_another_kind_is_refused_whatever_was_called_before():
-    """To a table 2, 2.0 and True are the same."""
+    """In a dict 2, 2.0 and True are equal keys."""
     for name, number, other in itertools.product(("max_pool2d", "avg_pool2d"), (1, 2), (1.0, 2.0, True)):
         function = functools.partial(getattr(functional, name), IMAGES)
         function(number)

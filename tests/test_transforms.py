@@ -1,4 +1,4 @@
-"""Derivatives of Python functions: nests, nesting by levels, and what is refused."""
+"""Derivatives of Python functions: nested containers, nested transforms, and refusals."""
 
 import itertools
 import math
@@ -58,7 +58,7 @@ def test_reverse_mode_nests_to_any_order_over_exact_numbers():
 
 @pytest.mark.parametrize("slots", list(itertools.product((0, 1), repeat=4)))
 def test_every_derivative_of_a_quotient_is_the_one_by_hand(slots):
-    """Directions that move one operand each, in any order: of x/y, whose orders do not end."""
+    """Each direction moves one operand, in any order; derivatives of x/y exist to every order."""
     x, y = Fraction(3), Fraction(5)
     derivative = sg.div
     for count, slot in enumerate(slots, 1):
@@ -71,8 +71,8 @@ def test_every_derivative_of_a_quotient_is_the_one_by_hand(slots):
 
 @pytest.mark.parametrize("modes", list(itertools.product("fr", repeat=3)), ids="".join)
 def test_modes_nest_in_any_order(modes):
-    """The third derivative of Σ smooth_max(x)·x², whichever way each derivative is taken, along the
-    same directions."""
+    """The third derivative of Σ smooth_max(x)·x² in fixed directions, with each derivative in
+    either mode."""
     directions = [np.array([1.0, -2.0, 0.5]), np.array([0.5, 1.0, 1.0]), np.array([-1.0, 0.25, 2.0])]
 
     def function(x):
@@ -96,8 +96,8 @@ def test_modes_nest_in_any_order(modes):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_every_operator_is_differentiated_twice_like_its_dual_witness(kind):
-    """F₂ and G₁ of every operator, as recorded operators, against its row over Dual numbers; and
-    ⟨u, G₁v⟩ = ⟨g, F₂uv⟩."""
+    """F₂ and G₁ of every operator, recorded, compared with its row over Dual numbers; and ⟨u, G₁v⟩
+    = ⟨g, F₂uv⟩."""
     exact = "exp" not in kind.needs
     scalar = (lambda n: Fraction(n, 3)) if exact else np.dtype(float)
 

@@ -1,4 +1,4 @@
-"""`specgrad check file.py:Operator`: the operators of users, whose rows are held against their
+"""`specgrad check file.py:Operator`: users' operators, whose rows are compared with their
 values."""
 
 import re
@@ -47,7 +47,7 @@ WRONG = {
     "WrongShape": ({*STATED}, ValueError),
     "Raises": ({*STATED}, KeyError),
 }
-"""The claims that an operator breaks, and what the counterexamples raise."""
+"""The claims that an operator breaks, and the errors that its counterexamples raise."""
 
 
 @pytest.mark.parametrize("name", WRONG)
@@ -71,8 +71,8 @@ def test_wrong_operators_are_found_with_a_small_counterexample_that_runs(name):
 
 @pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
 def test_our_own_operators_hold_by_strategies_from_their_parameters(kind):
-    """None differs; those with windows of pooling, and pointwise ones, whose parameters can be
-    guessed, are tried, often."""
+    """No operator differs; pooling and pointwise operators, whose parameters can be guessed, are
+    tried often."""
     try:
         known = describe(kind)
     except BadSubject:

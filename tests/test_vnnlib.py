@@ -1,4 +1,4 @@
-"""VNN-LIB properties: both versions, exactly as they are written; and what is refused."""
+"""VNN-LIB properties: both versions, with exact numbers; and refusals."""
 
 from fractions import Fraction
 

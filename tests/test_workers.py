@@ -1,5 +1,5 @@
-"""Subjects in processes of their own: a crash, an exit, a hang or exhausted memory is a row, and
-the check goes on."""
+"""Subjects in other processes: a crash, an exit, a hang or exhausted memory gives a row, and the
+check continues."""
 
 import os
 import re
@@ -54,7 +54,7 @@ def test_what_loses_the_process_is_told_with_its_smallest_case_and_the_check_goe
     assert all(found.outcome.part == "ended by forward" for found in lost)
     assert all("subject.forward(op, inputs)" in found.python for found in lost)
     status = {claim: cell.status for claim, cell in cells.items()}
-    assert status["infinity"] in ("holds", "crashes")  # cases before the third loss were tried
+    assert status["infinity"] in ("holds", "crashes")  # cases before the third lost process were tried
     assert status["fixed"] == "not tried"
     assert "" not in status.values()
     assert not {claim for claim, cell in cells.items() if cell.status == "holds" and not cell.cases}
@@ -89,7 +89,7 @@ def test_too_much_memory_is_a_refusal_and_is_given_back(session):
         subject.stop()
     assert cell.status == "refuses"
     assert all(found.outcome.words.startswith("MemoryError: ") for found in cell.refusals)
-    assert cell.cases  # others were answered by fresh processes
+    assert cell.cases  # new processes answered the others
     assert available() > 2**20
 
 

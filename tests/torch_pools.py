@@ -1,5 +1,5 @@
-"""Poolings of torch tensors that tests share: every operator and option, numbers without ties, and
-how near results must be."""
+"""Shared poolings of torch tensors: every operator and option, numbers without ties, and
+tolerances."""
 
 import functools
 
@@ -25,7 +25,7 @@ OPTIONS = [
     sg.GlobalMaxPool(2, ties="first", keepdims=False),
     sg.GlobalAvgPool(1, axes=(1,)),
 ]
-"""Every operator, and every option of one."""
+"""Every operator with every option."""
 
 exactly = functools.partial(torch.testing.assert_close, rtol=0, atol=0)
 nearly = functools.partial(torch.testing.assert_close, rtol=2.0**-53 * 2**10, atol=2.0**-53 * 2**10)
@@ -40,5 +40,5 @@ def sample(*shape, seed=0):
 
 
 def bent(function):
-    """A function with curvature of its own, of all outputs."""
+    """A function of all outputs with its own curvature."""
     return lambda x: (function(x).sin() * function(x)).sum()

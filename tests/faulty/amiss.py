@@ -1,4 +1,4 @@
-"""The specification, amiss in a way that is chosen: for counterexamples of every kind."""
+"""The specification with a chosen fault, for counterexamples of every kind."""
 
 import numpy as np
 
@@ -7,7 +7,7 @@ from specgrad.conformance import NotOffered
 
 
 class Amiss:
-    """Each method answers as the specification does, and then spoils the result of one of them."""
+    """A subject that answers as the specification does, with the result of one method spoilt."""
 
     def __init__(self, name, method=None, spoil=None, lacks=()):
         self.name, self.method, self.spoil, self.lacks = name, method, spoil, lacks

@@ -1,4 +1,4 @@
-"""Bounds of an average with count_include_pad=False that are those of True."""
+"""Bounds of an average with count_include_pad=False, computed with count_include_pad=True."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Rows are done eight cells at a time, and what is left over reads the first tap only."""
+"""Rows are processed eight cells at a time, and the remaining cells read the first tap only."""
 
 from right import Right
 

@@ -1,4 +1,4 @@
-"""Works in its input's memory."""
+"""Writes into its input."""
 
 from right import Right
 

@@ -1,4 +1,4 @@
-"""An average that is off by a few times the rounding that is allowed."""
+"""An average with an error of a few times its bound."""
 
 from right import Right
 

@@ -1,7 +1,7 @@
-"""A right subject: pooling and convolution in plain loops; the faulty ones beside it each change
-one thing.
+"""A correct subject: pooling and convolution in plain loops. Each faulty subject changes one thing
+in it.
 
-It does what a kernel author's first version does: windows from the definition, one accumulator,
+It is written like a kernel author's first version: windows from the definition, one accumulator,
 derivatives by its own slopes.
 """
 
@@ -19,7 +19,7 @@ from specgrad.ops.pool import Average, Maximum
 
 
 def wide(dtype):
-    """The precision that a dtype is computed in: half types in float32."""
+    """The dtype of the computation: float32 for half types."""
     return np.dtype(np.float32) if dtype.itemsize == 2 and dtype.kind in "fV" else dtype
 
 

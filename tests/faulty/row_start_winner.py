@@ -1,4 +1,4 @@
-"""A winner loop that compares with the best at the start of the window's row."""
+"""An argmax loop that compares with the best cell at the start of the window's row."""
 
 from right import Right
 

@@ -1,4 +1,4 @@
-"""What type checkers make of the public functions: `make lint` runs mypy on this file, a test runs
+"""Calls of the public functions for type checkers: `make lint` runs mypy on this file, a test runs
 pyright."""
 
 from typing import Any, assert_type
