@@ -1,16 +1,16 @@
-"""Pooling of NumPy arrays against torch on windows that nobody chose: random operators, ranks,
-sizes, strides, paddings and layouts.
+"""Pooling of NumPy arrays against torch on random windows: operators, ranks, sizes, strides,
+paddings and layouts.
 
     python benchmarks/any_window.py [--seconds 240] [--seed 1] [--threads 2] [--worst 20] [--dtypes
         float16 bfloat16]
         [--layouts cropped stepped transposed] [--cells 300 30000]
 
-`specgrad bench` has the shapes of known networks; this is what users bring besides. For each
-operator the forward, for maxima the forward that keeps winners (torch: indices), and the VJP are
-timed in turn; a figure is the least time of torch over the least time of specgrad (above 1 specgrad
-is faster). Arrays have 30,000 to 5,000,000 elements, or as many as are asked for, in float32 (three
-of four) or float64, or of the dtypes that are named; one in seven in channels_last, or they lie as
-one of the layouts that are named. Torch is given the same memory.
+`specgrad bench` has the shapes of known networks; this benchmark has random ones. For each operator
+the forward, for maxima the forward that keeps winners (torch: indices), and the VJP are timed in
+turn. A figure is the least time of torch over the least time of specgrad (above 1: specgrad is
+faster). Arrays have 30,000 to 5,000,000 elements, or the given range, in float32 (three of four) or
+float64, or in the given dtypes. One in seven is channels_last, or all have the given layouts. Torch
+uses the same memory.
 """
 
 import argparse
@@ -32,8 +32,8 @@ KERNELS = (1, 2, 2, 3, 3, 3, 4, 5, 6, 7, 9, 11, 15)
 
 
 def pooling(least, most):
-    """An operator, the same by torch (with indices, if asked), and the shape of an operand of so
-    many cells."""
+    """An operator, its torch function (with indices on request), and an operand's shape with
+    `least` to `most` cells."""
     rank = random.choice((1, 2, 2, 2, 2, 3))
     side, channels = random.choice(SIDES[rank]), random.choice((1, 3, 8, 16, 64))
     sizes = tuple(max(2, int(side * random.choice((1, 1, 1, 0.7, 1.3)))) for _ in range(rank))
@@ -152,7 +152,7 @@ def main():
             words = f"{op} on {x.dtype} {shape}{'' if x.flags.c_contiguous else ' ' + layout}"
             try:
                 found += [(theirs / ours, rule, ours, theirs, words) for rule, ours, theirs in cells(op, by_torch, x)]
-            except NotImplementedError:  # torch does not pool halves of rank 3
+            except NotImplementedError:  # torch does not pool half floats of rank 3
                 continue
             operators += 1
     found.sort()

@@ -1,5 +1,4 @@
-"""Certified margins of digits networks over boxes around images, beside auto_LiRPA where it is
-installed; and instances of a competition.
+"""Certified margins of digits networks over boxes around images, by specgrad and by auto_LiRPA.
 
     python benchmarks/certify.py [--images 40] [--seeds 0 1 2] [--epsilon 0.02]
         [--methods crown alpha] [--networks "max k2" "stem k3 s2 p1"] [--certify 60]
@@ -7,18 +6,18 @@ installed; and instances of a competition.
     python benchmarks/certify.py --instances folder/instances.csv [--timeout 60] [--check]
         [--some 10]
 
-Every network is trained by AdamW with torch's own rate and decay, which nobody chose for a figure,
-once per seed, and read from torch's exporter. A figure is the mean over seeds, ± its deviation
-where there are several, of: the mean least margin of an image (the label's logit less each other)
-over images that the network did not see and has right; the share of them whose margins are all
-positive; milliseconds of processor time per image, after the first. `attack` is what a search for
-the least margins finds: no bound can show more. `--certify`: the share of images that `certify`
-proves or breaks within so many seconds each, its own default; 0 leaves that out. `--peer-images`:
-how many images auto_LiRPA gets; the margins that stand beside its own are those of the same images.
-Instances are those of VNN-COMP: model, property, seconds; files may have a .gz behind their names.
-`--some`: so many of them, evenly spaced.
+Every network is trained by AdamW with torch's default rate and decay, once per seed, and read from
+torch's exporter. A figure is the mean over seeds, ± the deviation if there are several. The
+figures, over unseen and correctly classified images, are: the mean least margin of an image (the
+label's logit less each other), the share of images with positive margins, and milliseconds of
+processor time per image without the first. `attack` is the least margin that a search finds, above
+which no bound can be. `--certify`: the share of images that `certify` proves or breaks within this
+many seconds each; 0 leaves it out. `--peer-images`: the number of images for auto_LiRPA; our
+margins next to its margins are of the same images. `--instances`: a list of VNN-COMP (model,
+property, seconds), whose files may have .gz added to their names. `--some`: this many of them,
+evenly spaced.
 
-auto_LiRPA 0.7.1 asks for an older torch, and PyPI has only 0.3, which NumPy 2 cannot import: a
+auto_LiRPA 0.7.1 requires an older torch, and PyPI has only 0.3, which NumPy 2 cannot import: a
 checkout of its repository on PYTHONPATH runs, with appdirs, tqdm and graphviz installed.
 """
 
@@ -112,7 +111,7 @@ NETWORKS = {
 
 
 def trained(name, x, y, seed=0, epochs=30):
-    """A network after some epochs of AdamW, the same each time."""
+    """A network after `epochs` epochs of AdamW, deterministic."""
     torch.manual_seed(seed)
     network = nn.Sequential(*NETWORKS[name]())
     optimiser = torch.optim.AdamW(network.parameters())
@@ -139,7 +138,7 @@ def margins(label):
 
 
 def ours(graph, x, labels, epsilon, method, covers="real"):
-    """The least margin of each image, and seconds per image after a first one."""
+    """The least margin of each image, and seconds per image without the first."""
 
     def least(image, label):
         box = image[None] - epsilon, image[None] + epsilon
@@ -152,8 +151,8 @@ def ours(graph, x, labels, epsilon, method, covers="real"):
 
 
 def decided(graph, x, labels, least, epsilon, seconds):
-    """The shares of images that are proved and that are broken, and seconds per image that bounds
-    leave open."""
+    """The shares of images that are proved and broken, and seconds per image that bounds leave
+    open."""
     proved, broken, start = int((least > 0).sum()), 0, time.process_time()
     for image, label in zip(x[least <= 0].astype(np.float64), labels[least <= 0], strict=True):
         box = image[None] - epsilon, image[None] + epsilon
@@ -163,8 +162,7 @@ def decided(graph, x, labels, least, epsilon, seconds):
 
 
 def attacked(network, x, labels, epsilon, steps=60, starts=6):
-    """The least margin that steps down the gradient find, from the image and from points beside
-    it."""
+    """The least margin that gradient descent finds, from the image and from points near it."""
     network, x, labels = (
         copy.deepcopy(network).double(),
         torch.from_numpy(x).double(),
@@ -184,7 +182,7 @@ def attacked(network, x, labels, epsilon, steps=60, starts=6):
 
 
 def theirs(network, x, labels, epsilon, method):
-    """The same by auto_LiRPA; None where it refuses the network."""
+    """`ours` by auto_LiRPA; None if it refuses the network."""
     least, ends = [], []
     try:
         with warnings.catch_warnings(), contextlib.redirect_stdout(io.StringIO()):
@@ -212,13 +210,13 @@ def theirs(network, x, labels, epsilon, method):
 
 
 def spread(values, form):
-    """The mean of seeds, and their deviation where there are several."""
+    """The mean over seeds, and the deviation if there are several."""
     mean = format(np.mean(values), form)
     return f"{mean} ± {format(np.std(values), form.lstrip('+'))}" if len(values) > 1 else mean
 
 
 def words(found):
-    """What the seeds give of (least margins, seconds)."""
+    """The figures of all seeds, from (least margins, seconds), in words."""
     refused = next((why for least, why in found if least is None), None)
     if refused is not None:
         return f"refused ({refused})"
@@ -249,7 +247,7 @@ def measured(name, seed, x, y, arguments):
 
 
 def row_of(name, seeds, arguments):
-    """One line of the table, from what the seeds gave."""
+    """One line of the table, from all seeds."""
     attack = words([found["attack"] for found in seeds]).rpartition(",")[0]
     row = [name, *(words([found[method] for found in seeds]) for method in arguments.methods), attack]
     if arguments.certify:
@@ -288,7 +286,7 @@ def digits(arguments, console):
 
 
 def instances(arguments, console):
-    """Every instance of a list: what is answered, in how many seconds."""
+    """Certify every instance of a list: print its answer and seconds."""
     folder, times, answers = arguments.instances.parent, [], {}
     rows = [row for row in csv.reader(arguments.instances.open()) if row]
     some = np.linspace(0, len(rows) - 1, min(arguments.some or len(rows), len(rows))).astype(int)

@@ -1,7 +1,7 @@
 """Write docs/speed.svg and the README's sentence of figures from docs/figures.json: `make figures`.
 
-`python benchmarks/torch_front_end.py --json docs/figures.json` measures them again. A test fails
-where picture or sentence are not those of the file.
+`python benchmarks/torch_front_end.py --json docs/figures.json` measures the figures again. A test
+fails if the picture or the sentence differs from the file.
 """
 
 import json
@@ -30,13 +30,13 @@ def operators(measured):
 
 
 def kept(measured):
-    """How many times fewer bytes a 3×3 maximum keeps for its backward."""
+    """The ratio of bytes that a 3×3 maximum saves for its backward, torch's over ours."""
     row = next(row for row in operators(measured) if row["operator"] == "max k3 s1 p1")
     return row["saved by torch"] / row["saved"]
 
 
 def sentence(measured):
-    """What the README says in words."""
+    """The README's sentence."""
     told = "; ".join(f"{r['network']} {r['inference']:.1f} and {r['training step']:.1f}" for r in networks(measured))
     words = (
         f"Speed-up over PyTorch {measured['torch'].partition('+')[0]} in inference and in a training step "
@@ -61,7 +61,7 @@ def groups(measured):
 
 
 def across(ratio):
-    """Where a ratio stands on the logarithmic axis from 1/2 to 64."""
+    """The position of a ratio on the logarithmic axis from 1/2 to 64."""
     return LEFT + WIDE * (log2(min(max(ratio, 0.5), MOST)) + 1) / (log2(MOST) + 1)
 
 
@@ -97,7 +97,7 @@ def picture(measured):
 
 
 def made():
-    """Both texts, by the file that they belong to."""
+    """The picture and the README, by path."""
     measured = json.loads(FIGURES.read_text(encoding="utf-8"))
     readme = README.read_text(encoding="utf-8")
     return {PICTURE: picture(measured), README: MARKED.sub(lambda _: sentence(measured), readme)}

@@ -1,17 +1,17 @@
-"""Pooling on a CUDA device against a plain copy and against PyTorch, eager and compiled: every
-figure a ratio inside one run.
+"""Pooling on a CUDA device against a plain copy and against PyTorch, eager and compiled, all
+measured in the same run.
 
     python benchmarks/gpu.py --json gpu.json --svg gpu.svg
 
-Three tables: kernels, whole networks as users feel them (`gpu_networks.py`), and what calls cost
-the host (`gpu_host.py`).
+Three tables: kernels, whole networks (`gpu_networks.py`), and the host time of calls
+(`gpu_host.py`).
 
 The limit of a call is the bytes that it must read and write / the bandwidth of a large copy in the
-same run: x + y for the forward, x + y + kept for the forward that keeps what the backward needs, gy
-+ kept + gx for the backward (and x, where it reads x again: of smooth maxima). Times are medians of
-CUDA events around calls that were queued ahead; outputs are fresh tensors. Peers run in the same
-process. All kernels, ours and torch.compile's, are compiled before by processes side by side
-(--warm), which also tell how long first calls take.
+same run: x + y for the forward, x + y + kept for the forward that keeps tensors for the backward,
+gy + kept + gx for the backward (plus x, if the backward reads x: of smooth maxima). Times are
+medians of CUDA events around calls that were queued ahead; outputs are fresh tensors. Peers run in
+the same process. All kernels, ours and torch.compile's, are compiled before in parallel processes
+(--warm), which also measure first calls.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import time
 from pathlib import Path
 from typing import NamedTuple
 
-os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # whole cases are compiled side by side instead
+os.environ.setdefault("TORCHINDUCTOR_COMPILE_THREADS", "1")  # whole cases are compiled in parallel instead
 
 import gpu_host
 import gpu_networks
@@ -51,7 +51,7 @@ class Workload(NamedTuple):
     op: sg.operator.Operator
     shape: tuple[int, ...]
     everywhere: bool = False
-    """Whether it is measured in bfloat16 and channels_last too."""
+    """Whether also measured in bfloat16 and channels_last."""
 
 
 def workloads():
@@ -88,7 +88,7 @@ def workloads():
 
 
 def peer(op):
-    """The same in PyTorch's own functions."""
+    """The operator by PyTorch's own functions."""
     rank = op.spatial_rank()
     if isinstance(op, sg.SmoothMaxPool):
 
@@ -111,8 +111,8 @@ def peer(op):
 
 
 def clock(call, calls=15):
-    """The median time that a call keeps the device busy, in seconds; calls are queued ahead, so
-    that none waits for the host."""
+    """The median time of a call on the device, in seconds; calls are queued ahead, so that none
+    waits for the host."""
     begun = time.perf_counter()
     while time.perf_counter() - begun < 0.05:
         call()
@@ -123,8 +123,7 @@ def clock(call, calls=15):
     call()
     queued = (time.perf_counter() - begun) * calls
     torch.cuda.synchronize()
-    # cycles, of which the device has less than 2e9 in a second: long enough to queue all calls, and
-    # at least some milliseconds
+    # cycles, less than 2e9 per second: long enough to queue all calls, at least some milliseconds
     torch.cuda._sleep(max(int(3e9 * queued), 8_000_000))
     for start, stop in events:
         start.record()
@@ -161,7 +160,7 @@ def ours(op, x, speed):
 
 
 def theirs(function, x):
-    """Seconds of each rule, as far as the peer manages it."""
+    """Seconds of each rule that the peer supports."""
     found = {}
     try:
         with torch.no_grad():
@@ -192,7 +191,7 @@ def operand(workload, dtype, layout):
 
 
 def first_calls(index):
-    """Seconds of our first calls of a case in a process of its own; the peer is compiled too."""
+    """Seconds of our first calls of a case in another process; the peer is compiled too."""
     workload, dtype, layout = cases()[index]
     x = operand(workload, dtype, layout)
     torch.cuda.synchronize()
@@ -203,8 +202,8 @@ def first_calls(index):
     torch.cuda.synchronize()
     seconds = time.perf_counter() - begun
     del y, kept
-    # or shapes of earlier cases would make this one's dynamic: another graph than the main process
-    # compiles
+    # else shapes of earlier cases would make this one's dynamic, a different graph than the main
+    # process compiles
     torch._dynamo.reset()
     try:
         function = torch.compile(peer(workload.op))
@@ -212,13 +211,13 @@ def first_calls(index):
             function(x)
         leaf = x.requires_grad_(True)
         function(leaf).sum().backward()
-    except Exception:  # the main process tells
+    except Exception:  # the main process reports it
         pass
     return seconds
 
 
 def warmed(indices, processes):
-    """First calls of all cases, some side by side; {} if there are no processes."""
+    """First calls of all cases, some in parallel; {} if processes is 0."""
     if processes < 1:
         return {}
     context = multiprocessing.get_context("spawn")
@@ -227,7 +226,8 @@ def warmed(indices, processes):
 
 
 def chart(cells):
-    """An SVG: × limit of every cell on a logarithmic scale, ours beside the faster peer."""
+    """An SVG: times divided by the limit for every cell on a logarithmic scale, ours next to the
+    faster peer's."""
     left, line, width = 330, 16, 560
     top = max(c[p] for c in cells for p in ("ratio", "eager", "compile") if c[p])
     scale = width / math.log10(max(top, 10) * 1.1)
@@ -328,7 +328,7 @@ def main():
         if options.json:
             options.json.write_text(json.dumps(everything, indent=1))
 
-    write()  # whatever happens to the networks
+    write()  # before the networks, which may fail
     if not options.only:
         everything["networks"] = gpu_networks.cells(gpu_networks.parser().parse_args([]))
         everything["host µs, ours and torch's"] = gpu_host.table()

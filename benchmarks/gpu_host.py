@@ -1,10 +1,10 @@
-"""What a call costs the host on CUDA tensors, in microseconds, beside torch's own: python
+"""Host time of calls on CUDA tensors, in microseconds, next to torch's own: python
 benchmarks/gpu_host.py [--json host.json]
 
-Tensors are so small that the device waits for the host. Calls of both sides take turns; a figure is
+Tensors are so small that the device waits for the host. Calls of both sides alternate; a figure is
 the least mean of several rounds. `forward` is a call without a gradient, `keep` one that is
-differentiated later, `backward` is torch.autograd.grad. Our engine is made to answer all calls: of
-tensors as small as these, `specgrad.torch.functional` would call torch's own kernels.
+differentiated later, `backward` is torch.autograd.grad. Our engine runs all calls here;
+`specgrad.torch.functional` would call torch's own kernels for such small tensors.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def operators():
 
 
 class Empty(torch.autograd.Function):
-    """What a node of Python costs alone."""
+    """An autograd node in Python without work."""
 
     @staticmethod
     def forward(ctx, x):
@@ -58,7 +58,7 @@ class Empty(torch.autograd.Function):
 
 
 def steps(function, x):
-    """The three calls of a function."""
+    """The three calls of a function: forward, keep, backward."""
     leaf = x.detach().requires_grad_()
     y = function(leaf)
     gy = torch.randn_like(y)
@@ -77,7 +77,7 @@ def race(calls, turns=15, times=50):
         for i, call in enumerate(calls):
             torch.cuda.synchronize()
             begun = time.perf_counter()
-            for _ in range(times if turn else 10):  # the first turn compiles, and is seen to launch
+            for _ in range(times if turn else 10):  # the first turn compiles and records launches
                 call()
             if turn:
                 least[i] = min(least[i], (time.perf_counter() - begun) / times * 1e6)
@@ -97,7 +97,7 @@ def rows():
 
 
 def table():
-    """All rows, printed."""
+    """All rows, also printed."""
     print(f"{'host µs, ours / torch’s':28}" + "".join(f"{rule:>18}" for rule in RULES))
     found = []
     for row in rows():

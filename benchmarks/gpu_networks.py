@@ -1,13 +1,13 @@
-"""Whole steps of networks on a CUDA device, as users feel them: a plain clock before and after
-`accelerate`, the host's time included.
+"""Whole steps of networks on a CUDA device, before and after `accelerate`, by wall-clock time,
+which includes the host's.
 
     python benchmarks/gpu_networks.py --json networks.json
     python benchmarks/gpu_networks.py --modes eager --batches 1 8 --networks ResNet
 
 A cell is a network, inference or a training step (forward, loss, backward), a batch, a dtype, a
 layout and a mode: eager, torch.compile, or a captured CUDA graph. Its figure is the time before
-over the time after, the median of turns in which both follow each other, now one first and now the
-other. With --control nothing is accelerated: how far such figures are from 1 by themselves.
+over the time after, the median of turns with both in alternating order. With --control nothing is
+accelerated, which shows the noise of such figures.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ class Pyramid(nn.Module):
 
 
 class Down(nn.Module):
-    """One level of a U-Net in three axes, and the levels below it."""
+    """One level of a three-dimensional U-Net, and the levels below it."""
 
     def __init__(self, a, b, below):
         super().__init__()
@@ -144,7 +144,7 @@ def training(net, x, target):
 
 
 def captured(step):
-    """A step as the replay of a graph."""
+    """A step as the replay of a CUDA graph."""
     side = torch.cuda.Stream()
     side.wait_stream(torch.cuda.current_stream())
     with torch.cuda.stream(side):
@@ -227,7 +227,7 @@ def cells(options):
                 row.append(f"{batch:4}: {type(error).__name__}: {str(error).splitlines()[0][:60]}")
             torch.cuda.empty_cache()
         print(f"{name:16}{step:15}{dtype:9}{layout:14}{mode:8}", *row, flush=True)
-        if options.json:  # a run that is stopped leaves what it has
+        if options.json:  # a stopped run keeps its results
             options.json.write_text(json.dumps(found, indent=1))
     return found
 

@@ -1,10 +1,10 @@
 """Cells of `gpu.py` in which torch.compile is nearly as fast, measured again in turns: python
 benchmarks/gpu_pairs.py gpu.json
 
-One call of ours and one of the compiled peer follow each other on the device, many times; a cell's
-figure is the peer's time over ours, the median of all turns and the quartiles, so that it can be
-said who is ahead and what is noise. Then the same with a cache that is filled with something else
-before each call: one may find there what the other has left, and both leave what they read last.
+Our call and the compiled peer's alternate on the device, many times. A cell's figure is the peer's
+time over ours: the median of all turns and the quartiles, which show the noise. The measurement is
+then repeated with other data in the cache before each call, since a call may find data of the
+previous call in the cache.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ TURNS = 63
 
 
 def in_turns(calls, between=lambda: None):
-    """Quartiles of the second call's time over the first's, all queued before the first begins."""
+    """Quartiles of the second call's time over the first's, with all calls queued before the first
+    starts."""
     for _ in range(5):
         for call in calls:
             call()
@@ -43,7 +44,7 @@ def in_turns(calls, between=lambda: None):
 
 
 def rules(workload, x):
-    """Ours and the compiled peer's call of each rule."""
+    """Our call and the compiled peer's call of each rule."""
     op, function = workload.op, torch.compile(peer(workload.op))
     y, kept = gpu.keep(op, (x,))
     gy = torch.randn_like(y)
@@ -70,7 +71,7 @@ def main():
         for c in json.loads(Path(sys.argv[1]).read_text())["cells"]
         if c["compile"] and c["compile"] < NEAR * c["ratio"]
     }
-    other = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")  # several times a cache
+    other = torch.empty(1 << 28, dtype=torch.uint8, device="cuda")  # several times the size of the cache
     for workload, dtype, layout in cases():
         chosen = [rule for rule in RULES if (workload.name, str(dtype)[6:], layout, rule) in near]
         if not chosen:

@@ -1,11 +1,11 @@
-"""Two states of the GPU engine over the cells of `gpu.py`, in turns, in one process: python
+"""Two states of the GPU engine on the cells of `gpu.py`, in turns, in one process: python
 benchmarks/gpu_trees.py OLD_SRC [--json trees.json] [--micro]
 
-OLD_SRC is the `src` folder of another state, which is imported beside this one. One call of either
-follow each other on the device, many times; a cell's figure is the new time over the old, the
-median of all turns. `--micro` then measures this state against itself without a special case of
-`engines/gpu/tuned.py`, in the cells whose launches the case changes: what it buys, where it buys
-anything. All kernels are compiled before, by processes side by side.
+OLD_SRC is the `src` folder of another state, which is imported next to this one. Calls of both
+states alternate on the device, many times; a cell's figure is the new time over the old, the median
+of all turns. `--micro` then compares this state with itself without a special case of
+`engines/gpu/tuned.py`, in the cells whose launches the case changes, to show the gain of each case.
+All kernels are compiled before, in parallel processes.
 """
 
 from __future__ import annotations
@@ -70,7 +70,8 @@ WITHOUT = {
     "share sum": "share max",
     "unroll winners": "unroll",
 }
-"""Special cases of `tuned`, and the number, or the name of it, that holds without the case."""
+"""Special cases of `tuned`, and the number, or the name of the number, that applies without the
+case."""
 
 
 def beside(source: str):
@@ -90,7 +91,7 @@ def beside(source: str):
 
 @contextlib.contextmanager
 def without(case: str):
-    """This state without a special case; programs that are made meanwhile are not kept."""
+    """A context without a special case, in which no programs are cached."""
     before, other = TUNE[case], WITHOUT[case]
     TUNE[case] = TUNE[other] if isinstance(other, str) else other
     gpu.plan.cache_clear()
@@ -109,7 +110,7 @@ def programs(engine, op, shape, strides, dtype, device):
 
 
 def launches(index):
-    """What each rule of a cell runs, as it is decided now; tables apart, which are the plan's."""
+    """The launches of each rule of a cell, as now decided, without the plan's tables."""
     workload, dtype, layout = bench.cases()[index]
     x = torch.empty(workload.shape, dtype=dtype, device="meta")
     x = x.contiguous(memory_format=torch.channels_last) if layout == "channels_last" else x
@@ -148,8 +149,8 @@ def calls(engine, op, x):
 
 
 def in_turns(pair, turns=15):
-    """(milliseconds of either call, the median of the second's time over the first's), all queued
-    before the first begins."""
+    """(milliseconds of both calls, the median of the second's time over the first's), with all
+    calls queued before the first starts."""
     for call in pair * 4:
         call()
     torch.cuda.synchronize()
@@ -182,7 +183,7 @@ def run_once(task):
 
 
 def compile_all(old, indices, processes, special):
-    """All kernels; returns `changed`, where special cases are wanted."""
+    """Compile all kernels; returns `changed` if `special`."""
     context = multiprocessing.get_context("spawn")
     with concurrent.futures.ProcessPoolExecutor(processes, mp_context=context) as pool:
         tasks = [(source, i, "") for i in indices for source in (old, "")]
@@ -217,7 +218,7 @@ def compare(old, speed):
 
 
 def micro(wanted, until):
-    """What each special case buys: the time without it over the time with it."""
+    """The gain of each special case: the time without it over the time with it."""
     found = []
     for (case, index), rules in wanted.items():
         if time.perf_counter() > until:
@@ -233,7 +234,7 @@ def micro(wanted, until):
                 ratio = in_turns([own[rule], other[rule]])[1]
                 place = f"{workload.name}, {str(dtype)[6:]}, {layout}, {rule}"
                 found.append({"case": case, "cell": place, "without/with": ratio})
-        except Exception as error:  # what does not run without a case needs it
+        except Exception as error:  # a cell that does not run without a case needs the case
             print(case, workload.name, type(error).__name__, str(error)[:100])
         del x, own
         torch.cuda.empty_cache()

@@ -1,12 +1,11 @@
-"""specgrad.jax beside lax.reduce_window and lax.conv_general_dilated, under jit: value, and
-gradient of the sum of squares.
+"""specgrad.jax against lax.reduce_window and lax.conv_general_dilated, under jit.
 
     python benchmarks/jax_front_end.py [--batch 8] [--rounds 7] [--only max] [--calls]
 
-Rounds of both sides are interleaved, so that whatever else the machine does falls on both alike; a
-figure is the least time of each. Where JAX has no gradient the column says so. `--calls` compares
-three ways from XLA to a kernel instead: the foreign function interface that specgrad.jax uses,
-jax.pure_callback, and a call of the kernel without JAX.
+Timed are the value and the gradient of the sum of squares; the column says if JAX has none. Rounds
+of both sides are interleaved, so that other load on the machine affects both alike; a figure is the
+least time of each. `--calls` instead compares three ways from XLA to a kernel: the foreign function
+interface that specgrad.jax uses, jax.pure_callback, and a call of the kernel without JAX.
 """
 
 import argparse
@@ -69,7 +68,7 @@ def cases(n):
 
 
 def least(rounds, runs):
-    """The least time of each run, in ms; a run that JAX refuses has none."""
+    """The least time of each run, in ms; runs that JAX refuses are left out."""
     times = {}
     for name, (run, operands) in runs.items():
         try:

@@ -1,12 +1,12 @@
-"""Image filters beside scipy.ndimage, scikit-image, OpenCV and bottleneck.
+"""Image filters against scipy.ndimage, scikit-image, OpenCV and bottleneck.
 
-python benchmarks/ndimage.py [--quick] [--threads N] prints how many times as long each peer takes
-(above 1: ours is faster) on a 4096² image and a 256³ volume, sizes 3 to 101. A peer that is not
-installed, or does not have the filter, is left out. The last lines list where ours is slower.
-Large correlations, and large disks of SciPy's, take minutes and are not run.
+python benchmarks/ndimage.py [--quick] [--threads N] prints the time of each peer over ours (above
+1: ours is faster) on a 4096² image and a 256³ volume, for sizes 3 to 101. Peers that are not
+installed, or lack the filter, are left out. The last lines list the cases in which ours is slower.
+Large correlations, and SciPy's large disks, take minutes and are not run.
 
---only, --dtype, --sizes and --shape choose a part of all; --json FILE adds the rows of this run to
-a file, and --table FILE prints the rows of such a file as the table of docs/ndimage.md.
+--only, --dtype, --sizes and --shape select cases; --json FILE adds the rows of this run to a file,
+and --table FILE prints the rows of such a file as the table of docs/ndimage.md.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from specgrad import ndimage
 SIZES = (3, 5, 11, 31, 101)
 PEERS = ("scipy", "skimage", "cv2", "bottleneck")
 BUDGET = 1.0
-"""Seconds after which calls are not repeated."""
+"""Slower calls are not repeated, in seconds."""
 
 
 def available() -> dict[str, Any]:
@@ -88,8 +88,8 @@ def cases(x: np.ndarray, size: int, peers: dict[str, Any]) -> Iterator[tuple[str
 
 
 def seconds(call: Callable[[], Any], compiles: bool = False) -> float:
-    """The least of some calls after a first one, in which kernels may be compiled; a call that
-    takes long is not repeated."""
+    """The least time of some calls after a first one, which may compile kernels; a slow call is not
+    repeated."""
     start = time.perf_counter()
     call()
     first = time.perf_counter() - start
@@ -102,7 +102,7 @@ def seconds(call: Callable[[], Any], compiles: bool = False) -> float:
 
 
 def part(peers: dict[str, Any], shape: tuple[int, ...], dtype: str, size: int, only: str) -> Iterator[dict[str, Any]]:
-    """The rows of one image and one size, printed as they come."""
+    """The rows of one image and one size, printed during the run."""
     x = (np.random.default_rng(0).random(shape) * 255).astype(dtype)
     for name, ours, others in cases(x, size, peers):
         if only not in name:
@@ -115,7 +115,7 @@ def part(peers: dict[str, Any], shape: tuple[int, ...], dtype: str, size: int, o
 
 
 def table(rows: list[dict[str, Any]]) -> str:
-    """Per image and filter: how many times as fast as each peer, size by size."""
+    """A table per image and filter: how many times as fast as each peer, by size."""
     groups: dict[tuple[Any, ...], dict[int, dict[str, Any]]] = {}
     for row in rows:
         groups.setdefault((tuple(row["shape"]), row["filter"], row["dtype"]), {})[row["size"]] = row

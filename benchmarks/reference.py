@@ -1,8 +1,8 @@
-"""How long the reference engine takes: value and VJP of each operator on (1, 3, 64, 64) float64, in
+"""Times of the reference engine: value and VJP of each operator on (1, 3, 64, 64) float64, in
 milliseconds.
 
-Run with `make bench`. The reference is the specification itself; the figures show that it is
-usable, not that it is fast.
+Run with `make bench`. The reference is the specification; the times show that it is usable, not
+fast.
 """
 
 import time

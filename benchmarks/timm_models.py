@@ -4,12 +4,11 @@ pooling in their time.
     python benchmarks/timm_models.py [--models resnet18 …] [--batch 2] [--device cpu] [--seconds 3]
         [--threads 1] [--json FILE]
 
-Weights are random. Steps before and after follow each other in turns; a figure is the least time
-before over the least time after (above 1: faster); of one thread on a CPU that of the processor,
-since other processes then count for less. The share of pooling is what a profile of
-torch's own model attributes to its pooling kernels. The last columns are the errors of outputs and
-of gradients with regard to the image against the same model in float64, as a multiple of those of
-torch's own.
+Weights are random. Steps before and after alternate; a figure is the least time before over the
+least time after (above 1: faster). With one thread on a CPU, times are processor times, since other
+processes affect these less. The share of pooling is the share of torch's pooling kernels in a
+profile of torch's own model. The last columns are the errors of outputs and of image gradients
+against the same model in float64, as multiples of torch's own errors.
 """
 
 from __future__ import annotations
@@ -105,7 +104,7 @@ def in_turns(step, models, x, seconds):
 
 
 def share(model, x):
-    """The part of an inference that torch's pooling takes."""
+    """The share of torch's pooling in the time of an inference."""
     with torch.profiler.profile() as profile:
         inference(model, x)
     events = [(e.key, e.self_cpu_time_total) for e in profile.key_averages()]
@@ -113,7 +112,7 @@ def share(model, x):
 
 
 def error(model, wide, x):
-    """The greatest errors of the output and of the gradient, against float64."""
+    """The largest errors of the output and of the gradient, against float64."""
     found = []
     for net, image in ((model, x), (wide, x.double())):
         leaf = image.clone().requires_grad_()
@@ -156,7 +155,7 @@ def main():
     for name in options.models:
         try:
             rows.append(measured(name, options))
-        except Exception as problem:  # a model that this timm does not have; the run goes on
+        except Exception as problem:  # a model that this version of timm lacks; the run continues
             print(f"{name}: {type(problem).__name__}: {str(problem).splitlines()[0][:90]}", flush=True)
             continue
         if len(rows) == 1:

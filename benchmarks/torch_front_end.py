@@ -4,10 +4,10 @@ size below which aten is called.
     python benchmarks/torch_front_end.py [--quick] [--threads 2] [--device cpu] [--only max]
         [--small] [--json FILE]
 
-Rounds of both sides are interleaved, so that whatever else the machine does falls on both alike; a
-figure is the least time of torch over the least time of specgrad (above 1 specgrad is faster).
-Saved bytes are counted with saved-tensor hooks: what autograd keeps for backward, per call.
-`--small` prints how the ratio grows with the input instead, from which routing.SMALL was chosen.
+Rounds of both sides are interleaved, so that other load on the machine affects both alike; a figure
+is the least time of torch over the least time of specgrad (above 1: specgrad is faster). Saved
+bytes, the tensors that autograd keeps for backward, are counted per call with saved-tensor hooks.
+`--small` instead prints the ratio by input size, from which routing.SMALL was chosen.
 """
 
 import argparse
@@ -28,7 +28,7 @@ from specgrad.torch import functional, routing
 
 
 def smooth_by_torch(x, kernel, beta):
-    """What one writes today: windows side by side, and logsumexp over them."""
+    """The usual composition: unfolded windows, then logsumexp."""
     windows = x.unfold(2, kernel, kernel).unfold(3, kernel, kernel)
     return torch.logsumexp(beta * windows, (-2, -1)) / beta
 
@@ -61,7 +61,7 @@ def operators(n):
 
 
 class Vgg(nn.Module):
-    """Convolutions in pairs with max pooling between."""
+    """Pairs of convolutions with max pooling between."""
 
     def __init__(self):
         super().__init__()
@@ -76,7 +76,7 @@ class Vgg(nn.Module):
 
 
 class Inception(nn.Module):
-    """Four branches side by side, one of them pooling at stride 1, as in GoogLeNet."""
+    """Four parallel branches, one with pooling of stride 1, as in GoogLeNet."""
 
     def __init__(self, read, each):
         super().__init__()
@@ -100,7 +100,7 @@ class GoogLeNet(nn.Module):
 
 
 class Sppf(nn.Module):
-    """YOLO's spatial pyramid: three poolings of 5 by 5 behind each other."""
+    """YOLO's spatial pyramid: three poolings of 5 by 5 in sequence."""
 
     def __init__(self):
         super().__init__()
@@ -118,7 +118,7 @@ NETWORKS = {"VGG-like": Vgg, "GoogLeNet-like": GoogLeNet, "YOLO-SPPF-like": Sppf
 
 
 def race(calls, seconds, device):
-    """The least time of each call, rounds interleaved."""
+    """The least time of each call, with rounds interleaved."""
     best = [float("inf")] * len(calls)
     for call in calls:
         call()
@@ -236,7 +236,7 @@ def measure_small(options):
 
 
 def processor():
-    """The processor's name, where the system tells it."""
+    """The processor's name, if the system gives it."""
     told = Path("/proc/cpuinfo")
     lines = told.read_text().splitlines() if told.exists() else []
     names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]

@@ -1,11 +1,11 @@
-"""One training step (loss and all gradients) as tape, compiled program, PyTorch eager and
-torch.compile, in one run, as ratios.
+"""One training step by tape, compiled program, PyTorch eager and torch.compile, as ratios.
 
     python benchmarks/training_step.py [small] [large] [--threads 2]
 
-Rounds are interleaved, so that whatever else the machine does falls on all alike; the figure is the
-median over rounds of the time relative to PyTorch eager (below 1 is faster). `large` is left out by
-default where no engine but the specification takes convolutions: it would take minutes a step.
+A step computes the loss and all gradients. Rounds are interleaved, so that other load on the
+machine affects all alike. A figure is the median over rounds of the time relative to PyTorch eager
+(below 1: faster). By default `large` is left out if only the specification runs convolutions, since
+a step would take minutes.
 """
 
 import argparse
@@ -53,7 +53,7 @@ def torch_loss(p, x, labels):
 
 
 def steps(size):
-    """What to time, by name; each returns the loss and the gradients."""
+    """The timed functions by name; each returns the loss and the gradients."""
     random = np.random.default_rng(1)
     x = random.normal(size=(size["batch"], *size["image"])).astype(np.float32)
     labels = random.integers(0, 10, size["batch"])
