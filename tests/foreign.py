@@ -1,5 +1,4 @@
-"""Operators of a user: none is in OPERATORS, and a wrong check would take each of them for one that
-is."""
+"""Operators of a user, which are not in OPERATORS, but each resembles an operator that is."""
 
 from dataclasses import KW_ONLY, dataclass
 from typing import ClassVar

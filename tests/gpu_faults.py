@@ -1,5 +1,5 @@
-"""Planted faults: wrong kernels must be found, and right ones not. In Triton's interpreter, where a
-kernel's helper can be exchanged.
+"""Planted faults: faulty kernels are detected, right ones are not. Runs in Triton's interpreter, in
+which a kernel's helper can be exchanged.
 
     TRITON_INTERPRET=1 python tests/gpu_faults.py [--every N]
 

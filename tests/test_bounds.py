@@ -67,7 +67,7 @@ def without_the_greatest(x):
 
 
 CHOSEN = {
-    # a function on the box [-1, 1] -> what it is at least, and what fixed forms say
+    # a function on the box [-1, 1] -> its least value, and the bound by fixed forms
     "slopes of relus": (lambda x: sg.sum(sg.relu(x) - 0.5 * x), 0, -1.5),
     "means of cells": (lambda x: sg.sum(sg.max_pool(x, (3,))) - sg.sum(x) * Fraction(1, 3), 0, -1.3),
     "floors of maxima": (without_the_greatest, -2, -3),

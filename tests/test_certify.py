@@ -361,7 +361,7 @@ def covers_more(document):
 
 
 def float_boxes(document):
-    """Boxes tighter than those that follow."""
+    """Boxes tighter than those that can be derived."""
     for step in proof(document):
         for ends in step["boxes"].values():
             ends[1] = ends[0]

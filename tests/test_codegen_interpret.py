@@ -72,7 +72,7 @@ def test_fused_products_are_rounded_once():
             97,
             172961 / 2**24,
             [2.0**-80, -(2.0**-80)],
-        )  # 1 + 2**-24 +- 2**-80: beside a tie of float32
+        )  # 1 + 2**-24 +- 2**-80: next to a tie of float32
         drawn = dict(zip("abcy", (a, b, c, np.zeros(count)), strict=True))
         arrays |= {f"{word}{cell.size}": array.astype(cell.name) for word, array in drawn.items()}
         cells |= {f"{word}{cell.size}": cell for word in "abcy"}
@@ -103,7 +103,7 @@ def test_integers_are_rounded_once():
         one = k.load(x, each.index)
         k.store(k.cast(one, F32), y, each.index)
         k.store(k.cast(Value(k, one.value, signed=False), F32), z, each.index)
-    beside = [2**60 + 2**36 + 1, 2**60 + 3 * 2**36 - 1, -(2**60) - 2**36 - 1, 3, -1, -(2**63)]  # beside ties of float32
+    beside = [2**60 + 2**36 + 1, 2**60 + 3 * 2**36 - 1, -(2**60) - 2**36 - 1, 3, -1, -(2**63)]  # near ties of float32
     arrays = {"x": np.array(beside), "y": np.zeros(6, "f4"), "z": np.zeros(6, "f4")}
     machine, checked = both_ways(
         k.finish(), dict(zip("xyz", (CELLS["int64"], FLOAT, FLOAT), strict=True)), arrays, {}, 6

@@ -146,7 +146,7 @@ def test_one_number_that_is_not_finite_shows_in_its_window_alone(kernel, shape, 
 
 def test_a_call_keeps_its_tables_though_its_plan_is_replaced():
     """If threads make the same plan at once, one plan is dropped from the cache while its call
-    runs. Without this test's fix its tables were freed and overwritten."""
+    runs. The call must keep its tables, which would else be freed and overwritten."""
     pool, _ = pools.seen(sg.MaxPool((3, 3), stride=2, padding=1), np.zeros((2, 5, 15), np.float32))
     call = pool.winners("index").call
     tables = [weakref.ref(table) for table in call.tables]

@@ -1,4 +1,4 @@
-"""Graphs: built or traced, printed, checked, transformed; and what is refused."""
+"""Graphs: built or traced, printed, checked, transformed; and refusals."""
 
 import copy
 import dataclasses

@@ -56,7 +56,7 @@ CASES = {
 
 @pytest.fixture(autouse=True)
 def _in_float64():
-    """Use the CPU, whose bits are those of arrays."""
+    """Use the CPU, whose results have the bits of those on NumPy arrays."""
     with jax.enable_x64(True), jax.default_device(jax.devices("cpu")[0]):
         yield
 

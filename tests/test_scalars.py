@@ -47,7 +47,7 @@ def test_dual_witness_equals_the_row_over_exact_scalars(kind, scalar):
     @given(STRATEGIES[kind])
     @settings(
         max_examples=share(kind, 40 if scalar == "Fraction" else 15)
-    )  # the row is one; the others show what differs in them
+    )  # one row serves all scalars; the others test their own operations
     def check(case):
         if scalar == "int" and getattr(case.op, "ties", None) == "split":
             return

@@ -240,7 +240,7 @@ RESULTS = [
 
 @pytest.mark.parametrize("op", RESULTS, ids=repr)
 def test_checkpoints_keep_nothing_and_results_may_be_written_to(op):
-    """A checkpoint releases saved tensors after one use; views made by a Function must not be
+    """A checkpoint gives its saved tensors only once; views made by a Function must not be
     written to."""
     x = torch.rand(2, 3, 8, 8, dtype=torch.float64).requires_grad_()
     (wanted,) = torch.autograd.grad(op(x).sum(), x)

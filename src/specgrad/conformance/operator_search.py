@@ -112,8 +112,8 @@ def pasteable(known: Description, place: str, case: Drawn, claim: str, call: str
 
 
 def our_pasteable(case: Case, claim: str) -> str:
-    """A Python script in which an operator's specification breaks a claim, or prints what is
-    compared with a published answer."""
+    """A Python script in which an operator's specification breaks a claim, or that prints its
+    results next to a published answer."""
     statement, op = CLAIMS[claim].stated, case.op
     operands = without_ties(op, case.operands) if claim == "witness" else case.operands
     forms = ["{}" if slot.integer else "number({})" for slot in op.slots]

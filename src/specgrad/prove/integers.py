@@ -56,7 +56,7 @@ def implies(condition: Any, claim: Any) -> Any:
 
 
 def exact_in_64_bits(formula: Callable[..., Any], *arguments: Any) -> Any:
-    """Whether a formula gives the same over 64-bit integers as over all: no step leaves 64 bits."""
+    """Whether a formula is exact in 64-bit integers: no intermediate value exceeds 64 bits."""
     if any(isinstance(argument, Symbol) for argument in arguments):
         begun = len(current().values)
         formula(*arguments)

@@ -103,7 +103,8 @@ class Launch:
 
 
 def _is_hook(part: Any) -> bool:
-    """Whether this argument is for listeners, which there are none: a hook, or its data."""
+    """Whether this argument is for listeners, of which there are none: a hook, or the hook's
+    data."""
     runtime = triton.knobs.runtime
     return part is runtime.launch_enter_hook or part is runtime.launch_exit_hook or type(part).__name__ == "LazyDict"
 

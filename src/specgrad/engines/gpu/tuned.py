@@ -31,9 +31,9 @@ TUNE = {
     "columns packed": 8,
     "columns sum": 8,
     "columns smooth": 4,
-    "columns odd": 2,  # of rows that do not lie aligned
+    "columns odd": 2,  # of unaligned rows
     "columns odd back": 4,
-    "columns back": 52,  # columns of cells per lane × rows of windows that each meets
+    "columns back": 52,  # columns of cells per lane × rows of windows that read a cell
     "vectors": 2,  # of sixteen bytes per lane, where rows of maxima are streamed
     "one call": 16,  # columns of a window up to which rows are folded in the same call
     "one call inner": 8,  # of winners, where neighbours in memory are of the inner batch
@@ -48,7 +48,7 @@ TUNE = {
     "rows low packed": 13,
     "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
     "taps ahead": 9,  # and of windows; of winners along two axes, all that are streamed
-    "registers": 112,  # of a lane, beside those that carry rows
+    "registers": 112,  # of a lane, without those that carry rows
     "registers volume_forward max": 96,  # of a lane that streams down the depth
     "registers volume_forward winners": 128,
     "registers half": 144,  # where winners of half floats are held
@@ -74,10 +74,10 @@ TUNE = {
     "matches": 512,  # of cells with windows, in one step
     "matches flat": 49,  # windows per cell up to which a maximum's cotangents are found in one call
     "matches deep": 27,
-    "matches cross": 25,  # from here on, one call goes along rows and then columns
-    "matches crossed": 100,  # up to here
-    "taps cross": 9,  # columns from which cotangents along these alone go so
-    "lanes cross": 8,  # lanes of a warp that only tell the others what they know, at most
+    "matches cross": 25,  # the fewest for one call along rows and then columns
+    "matches crossed": 100,  # the most
+    "taps cross": 9,  # the fewest columns, if only they have taps
+    "lanes cross": 8,  # the most lanes of a warp that only provide data for other lanes
     # rows of a window up to which cotangents go in runs, if halves take two calls; of half floats,
     # from `matches cross` on
     "taps ring": 15,
