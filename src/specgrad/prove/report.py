@@ -124,9 +124,11 @@ class Report:
 
     @property
     def unreached(self) -> list[str]:
-        """The families of which no statement was decided when time was up."""
+        """The families without a decided statement when the budget was over."""
+        if self.interrupted or self.done == self.tasks:
+            return []
         tried = {line.family for line in self.lines.values()}
-        return [family for family in self.families if family not in tried and not self.interrupted]
+        return [family for family in self.families if family not in tried]
 
     def proved(self, family: str) -> int:
         """The number of proved cases of a family's statements."""
