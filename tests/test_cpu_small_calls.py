@@ -11,6 +11,7 @@ from engine_comparison import agree, allowed, bits, compare
 
 import specgrad as sg
 from specgrad import dispatch
+from specgrad.engines.cpu import prepared
 
 POOLS = [
     sg.MaxPool((2, 2)),
@@ -166,3 +167,15 @@ def test_small_calls_are_prepared_once():
         op.vjp((x,), gy[..., 1:])
     with pytest.raises(sg.ShapeError, match="tangent of x"):
         op.jvp((x,), (dx[..., 1:],))
+
+
+@pytest.mark.parametrize("op", [sg.MaxPool((2, 2), axes=(1, 2)), sg.AvgPool((2, 2), axes=(1, 2))], ids=repr)
+def test_only_what_is_called_is_compiled(op):
+    x, _, gy = drawn(op, np.float64)
+    x, gy = np.ascontiguousarray(x[..., :5]), np.ascontiguousarray(gy[..., :5])
+    kernels = vars(prepared.prepared(op, x.shape, x.dtype))
+    for _ in range(2):
+        op(x)
+    assert {"value", "keep", "push", "pull"} & kernels.keys() == {"value"}
+    op.vjp((x,), gy)
+    assert ("push" in kernels, "pull" in kernels) == (False, True)

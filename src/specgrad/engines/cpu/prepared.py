@@ -7,13 +7,15 @@ steps, and cells that need the exact kernels.
 
 from __future__ import annotations
 
+import functools
 import math
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from ... import dispatch
-from ...caches import cached
+from ...caches import cached, cached_property
 from ...geometry import Shape
 from ...memory import Array, empty
 from . import limits, pooling, pools
@@ -21,20 +23,58 @@ from .codegen import CodegenError
 from .codegen.thread_pool import Call
 
 
-class Prepared(NamedTuple):
+def kernel(find: Callable[[Prepared], Call | None]) -> cached_property[Call | None]:
+    """A kernel that is compiled when it is first called; None where LLVM refuses it."""
+
+    @functools.wraps(find)
+    def compiled(prepared: Prepared) -> Call | None:
+        try:
+            return find(prepared)
+        except CodegenError:
+            return None
+
+    return cached_property(compiled)
+
+
+class Prepared:
     """The kernels of an operator on arrays of one shape and dtype. What is None is left to
     `pooling`."""
 
-    result: Shape
-    value: Call
-    push: Call | None
-    pull: Call | None
-    keep: Call | None = None
-    """The value and the codes of winners, which `push` and `pull` read."""
-    codes: Any = None
-    """The dtype of codes."""
-    gathers: bool = False
-    """Whether `pull` takes cotangents before codes."""
+    def __init__(self, pool: pools.Pool, is_mean: bool) -> None:
+        self.pool, self.is_mean, self.result = pool, is_mean, pool.shape
+        self.codes: Any = None if is_mean else pool.code_dtype
+        """The dtype of codes, by which maxima know their winners."""
+        self.gathers = False
+        """Whether `pull` takes cotangents before codes."""
+
+    def _alone(self, what: str) -> Call | None:
+        chain = self.pool.fold(what)
+        return None if chain.between else chain.steps[0].call
+
+    @kernel
+    def value(self) -> Call | None:
+        return self._alone("average" if self.is_mean else "max")
+
+    @kernel
+    def keep(self) -> Call | None:
+        """The value and the codes of winners, which `push` and `pull` of a maximum read."""
+        if self.is_mean:
+            return None
+        is_first = self.pool.op.ties == "first" and self.pool.dtype.kind not in "iu"
+        return self._alone("argmax") if is_first else None
+
+    @kernel
+    def push(self) -> Call | None:
+        return self.value if self.is_mean else self.keep and self.pool.winners("gather").call
+
+    @kernel
+    def pull(self) -> Call | None:
+        if self.is_mean:
+            return self._alone("spread") if self.pool.divisors.columns is None else None
+        if self.keep is None:
+            return None
+        self.gathers = self.pool.gathers is not None
+        return (self.pool.gathers or self.pool.winners("scatter")).call
 
 
 @cached(256)
@@ -45,21 +85,10 @@ def prepared(op: Any, shape: Shape, dtype: np.dtype[Any]) -> Prepared | None:
         return None
     try:
         pool = pools.contiguous_pool(op, shape, dtype, kind == "mean")
-        is_plain = pool.is_in_order and pool.lengths == pool.shape and not pool.is_empty and not pool.blanks
-        if not is_plain:
-            return None
-        chains = [pool.fold(name) for name in (("average", "spread") if kind == "mean" else ("max", "argmax"))]
-        if any(chain.between for chain in chains):
-            return None
-        first, second = (chain.steps[0].call for chain in chains)
-        if kind == "mean":
-            return Prepared(pool.shape, first, first, second if pool.divisors.columns is None else None)
-        if op.ties != "first" or dtype.kind in "iu":
-            return Prepared(pool.shape, first, None, None)
-        pull, gathers = pool.gathers or pool.winners("scatter"), pool.gathers is not None
-        return Prepared(pool.shape, first, pool.winners("gather").call, pull.call, second, pool.code_dtype, gathers)
     except CodegenError:
         return None
+    is_plain = pool.is_in_order and pool.lengths == pool.shape and not pool.is_empty and not pool.blanks
+    return Prepared(pool, kind == "mean") if is_plain else None
 
 
 def found(op: Any, x: Array) -> Prepared | None:
@@ -69,7 +98,7 @@ def found(op: Any, x: Array) -> Prepared | None:
 
 def value(op: Any, x: Array) -> Any:
     call = found(op, x)
-    if call is None:
+    if call is None or call.value is None:
         return NotImplemented
     y = empty(call.result, x.dtype)
     return NotImplemented if call.value(x, y) else y
@@ -96,7 +125,7 @@ def jvp(op: Any, x: Array, dx: Any) -> Any:
         return NotImplemented
     y, dy = empty(call.result, x.dtype), empty(call.result, x.dtype)
     if call.keep is None:
-        call.value(x, y)
+        call.push(x, y)
         call.push(dx, dy)
         return y, dy
     codes = empty(call.result, call.codes)
