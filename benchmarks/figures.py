@@ -1,7 +1,8 @@
-"""Write docs/speed.svg and the README's sentence of figures from docs/figures.json: `make figures`.
+"""Write docs/speed.svg and the README's figures from docs/figures.json and docs/gpu_networks.json:
+`make figures`.
 
-`python benchmarks/torch_front_end.py --json docs/figures.json` measures the figures again. A test
-fails if the picture or the sentence differs from the file.
+`python benchmarks/torch_front_end.py --json docs/figures.json` measures those of the CPU again. A
+test fails if the picture or the sentences differ from the files.
 """
 
 import json
@@ -12,7 +13,8 @@ from pathlib import Path
 from textwrap import fill
 
 ROOT = Path(__file__).parent.parent
-FIGURES, PICTURE, README = ROOT / "docs/figures.json", ROOT / "docs/speed.svg", ROOT / "README.md"
+FIGURES, GPU = ROOT / "docs/figures.json", ROOT / "docs/gpu_networks.json"
+PICTURE, README = ROOT / "docs/speed.svg", ROOT / "README.md"
 MARKED = re.compile(r"(?<=<!-- figures -->\n).*?(?=<!-- end of figures -->)", re.DOTALL)
 LEFT, WIDE, HIGH, MOST = 240, 400, 15, 64
 STYLE = (
@@ -42,6 +44,31 @@ def sentence(measured):
         f"Speed-up over PyTorch {measured['torch'].partition('+')[0]} in inference and in a training step "
         f"({measured['machine']}, threads: {measured['threads']}): {told}. A 3×3 maximum keeps "
         f"{kept(measured):.0f} times less memory for its backward pass."
+    )
+    return fill(words, 118) + "\n"
+
+
+def gpu_sentence(measured):
+    """The README's sentence of whole networks on a GPU: small and large batches, and CUDA graphs."""
+
+    def gained(step, mode, least, most):
+        ratios = [
+            row["ratio"]
+            for row in measured["networks"]
+            if row["step"] == step and row["mode"] == mode and least <= row["batch"] <= most
+        ]
+        return f"{min(ratios):.2f} to {max(ratios):.2f}"
+
+    large, small, graph = (
+        [gained(step, *where) for step in ("inference", "training step")]
+        for where in (("eager", 64, 256), ("eager", 1, 8), ("graph", 1, 256))
+    )
+    names = len({row["network"] for row in measured["networks"]})
+    words = (
+        f"The same on an {measured['about']['gpu']} (PyTorch {measured['about']['torch'].partition('+')[0]}, {names} "
+        f"networks in two layouts and two dtypes): {large[0]} and {large[1]} in batches of 64 or 256; {small[0]} and "
+        f"{small[1]} in batches of 1 or 8, whose steps wait for Python; {graph[0]} and {graph[1]} as CUDA graphs "
+        f"([all cells](docs/performance.md#gpu))."
     )
     return fill(words, 118) + "\n"
 
@@ -100,7 +127,8 @@ def made():
     """The picture and the README, by path."""
     measured = json.loads(FIGURES.read_text(encoding="utf-8"))
     readme = README.read_text(encoding="utf-8")
-    return {PICTURE: picture(measured), README: MARKED.sub(lambda _: sentence(measured), readme)}
+    told = f"{sentence(measured)}\n{gpu_sentence(json.loads(GPU.read_text(encoding='utf-8')))}"
+    return {PICTURE: picture(measured), README: MARKED.sub(lambda _: told, readme)}
 
 
 if __name__ == "__main__":
