@@ -49,26 +49,17 @@ def sentence(measured):
 
 
 def gpu_sentence(measured):
-    """The README's sentence of whole networks on a GPU: small and large batches, and CUDA graphs."""
+    """The README's sentence of networks on a GPU: large batches, small ones, and CUDA graphs."""
 
-    def gained(step, mode, least, most):
-        ratios = [
-            row["ratio"]
-            for row in measured["networks"]
-            if row["step"] == step and row["mode"] == mode and least <= row["batch"] <= most
-        ]
-        return f"{min(ratios):.2f} to {max(ratios):.2f}"
+    def gained(mode, *batches):
+        cells = [row for row in measured["networks"] if row["mode"] == mode and row["batch"] in batches]
+        ratios = ([row["ratio"] for row in cells if row["step"] == step] for step in ("inference", "training step"))
+        return " and ".join(f"{min(some):.2f} to {max(some):.2f}" for some in ratios)
 
-    large, small, graph = (
-        [gained(step, *where) for step in ("inference", "training step")]
-        for where in (("eager", 64, 256), ("eager", 1, 8), ("graph", 1, 256))
-    )
-    names = len({row["network"] for row in measured["networks"]})
     words = (
-        f"The same on an {measured['about']['gpu']} (PyTorch {measured['about']['torch'].partition('+')[0]}, {names} "
-        f"networks in two layouts and two dtypes): {large[0]} and {large[1]} in batches of 64 or 256; {small[0]} and "
-        f"{small[1]} in batches of 1 or 8, whose steps wait for Python; {graph[0]} and {graph[1]} as CUDA graphs "
-        f"([all cells](docs/performance.md#gpu))."
+        f"On an {measured['about']['gpu']} ([five networks](docs/performance.md#gpu), ranges of all cells): "
+        f"{gained('eager', 64, 256)} in batches of 64 and 256; {gained('eager', 1, 8)} in batches of 1 and 8, which "
+        f"wait for Python; {gained('graph', 1, 8, 64, 256)} as CUDA graphs."
     )
     return fill(words, 118) + "\n"
 
@@ -127,7 +118,7 @@ def made():
     """The picture and the README, by path."""
     measured = json.loads(FIGURES.read_text(encoding="utf-8"))
     readme = README.read_text(encoding="utf-8")
-    told = f"{sentence(measured)}\n{gpu_sentence(json.loads(GPU.read_text(encoding='utf-8')))}"
+    told = f"{sentence(measured)}{gpu_sentence(json.loads(GPU.read_text(encoding='utf-8')))}"
     return {PICTURE: picture(measured), README: MARKED.sub(lambda _: told, readme)}
 
 
