@@ -4,6 +4,7 @@ specification."""
 import math
 from fractions import Fraction
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -23,6 +24,41 @@ def same(one, other):
     return np.array_equal(one, other, equal_nan=True) and np.array_equal(
         np.signbit(one) & ~np.isnan(one), np.signbit(other) & ~np.isnan(other)
     )
+
+
+@pytest.mark.parametrize("p", [2, 3, 1.5, 40, Fraction(7, 3)])
+@pytest.mark.parametrize("sizes", [[1.0], [1e-30, 1e30], [1e-200, 1.0], [1e-300, 1e-290], [1e200, 1e-5, 0.0]])
+def test_norms_of_numbers_of_any_size_are_the_exact_ones(sizes, p):
+    """Eight roundings for each power and root, and those of sums and products. What is subnormal
+    keeps fewer digits."""
+    random = np.random.default_rng(1)
+    op = sg.LpPool((2, 3), stride=(1, 2), padding=1, p=p)
+    x = random.normal(size=(2, 5, 6)) * random.choice(sizes, size=(2, 5, 6))
+    dx, gy = random.normal(size=x.shape), random.normal(size=op.output_shape(x.shape))
+    exact, moved, arriving = (np.array([mpmath.mpf(n) for n in a.flat]).reshape(a.shape) for a in (x, dx, gy))
+    roundings = 8 + (8 + 6) / p
+    with sg.engine("cpu"):
+        found = op(x), op.jvp((x,), (dx,))[1], op.vjp((x,), gy)[0]
+    for got, wanted, most, times in (
+        (found[0], op(exact), op(exact), roundings + 2),
+        (found[1], op.jvp((exact,), (moved,))[1], op.jvp((abs(exact),), (abs(moved),))[1], 25 + float(p) * roundings),
+        (found[2], op.vjp((exact,), arriving)[0], op.vjp((abs(exact),), abs(arriving))[0], 25 + float(p) * roundings),
+    ):
+        assert (abs(got - wanted) <= times * 2.0**-53 * most + 2.0**-1060).all()
+
+
+@pytest.mark.parametrize("special", [math.inf, -math.inf, math.nan])
+def test_norms_of_what_is_not_finite_are_those_of_the_specification(special):
+    op, x = sg.LpPool((2,), stride=1, p=3), np.array([1.0, 0.0, special, 0.0, 0.0, 2.0, -1.0])
+    given = [(x, np.ones(7), np.ones(6)), (abs(np.nan_to_num(x)), np.full(7, special), np.full(6, special))]
+    for cells, dx, gy in given:
+        with np.errstate(all="ignore"):
+            answers = []
+            for engine in ("cpu", "reference"):
+                with sg.engine(engine):
+                    answers.append((op(cells), op.jvp((cells,), (dx,))[1], op.vjp((cells,), gy)[0]))
+        for got, wanted in zip(*answers, strict=True):
+            np.testing.assert_allclose(got, wanted, rtol=2.0**-45)
 
 
 @given(STRATEGIES[sg.MinPool])

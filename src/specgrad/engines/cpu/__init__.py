@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import convolution, moves, network, pooling, prepared  # noqa: F401 - three enter what they run elsewhere
+from . import convolution, moves, network, norms, pooling, prepared  # noqa: F401 - four enter what they run elsewhere
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(pooling.REDUCES, pooling),
