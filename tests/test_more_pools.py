@@ -99,6 +99,11 @@ def test_norms_of_one_and_of_infinity_are_exact():
     assert sg.grad(lambda z: sg.sum(sg.lp_pool(z, (3,), p=math.inf)))(x).tolist() == [-1, 0, 0]
     assert sg.lp_pool(np.array([0.0, 0.0]), (2,), p=3).tolist() == [0]
     assert sg.LpPool((2,), p=3).vjp((np.array([0.0, 0.0]),), np.ones(1))[0].tolist() == [0, 0]
+    hessian = sg.hessian(lambda z: sg.sum(sg.lp_pool(z, (3,), p=2)))
+    assert hessian(np.array([0.0, 3.0, 4.0]))[0].tolist() == [0.2, 0, 0]  # (I - uu') / |x|, u = x / |x|
+    assert not hessian(np.zeros(3)).any()
+    third = sg.hessian(sg.grad(lambda z: sg.sum(sg.lp_pool(z, (3,), p=1.5, padding=1))))(np.array([2.0]))
+    assert third == pytest.approx(0, abs=1e-12)  # |x|: padding has no derivative that could be infinite
     assert sg.lp_pool(np.array([3e200, 4e200]), (2,), p=2) == pytest.approx(5e200, rel=1e-15)
     assert sg.lp_pool(np.array([np.inf, 1.0]), (2,), p=2)[0] == np.inf
 

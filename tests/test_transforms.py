@@ -167,6 +167,36 @@ def test_infinite_values_are_not_multiplied_by_zeros_that_were_never_made():
     assert gradient.tolist() == [1, 1]
 
 
+INFINITE = {  # a function of x, its slope, and where its derivatives are infinite or NaN
+    "sqrt": (lambda S, x: S.sqrt(x), lambda S, x: S.divide(S.constant(1), 2 * S.sqrt(x)), 0.0),
+    "log": (lambda S, x: S.log(x), lambda S, x: S.divide(S.constant(1), x), -1.0),
+    "divide": (lambda S, x: S.divide(S.constant(1), x), lambda S, x: -S.divide(S.constant(1), x * x), 0.0),
+    "power": (lambda S, x: S.power(x, 1.5), lambda S, x: S.constant(1.5) * S.power(x, 0.5), 0.0),
+    "exp": (lambda S, x: S.exp(x), lambda S, x: S.exp(x), 1e3),
+}
+
+
+@pytest.mark.parametrize("mode", "fr")
+@pytest.mark.parametrize("order", ["xyy", "yxy", "xyxy"])
+@pytest.mark.parametrize("called", INFINITE)
+def test_what_a_direction_does_not_move_is_not_multiplied_by_zero(called, order, mode):
+    """Derivatives of f(x) y that take y twice are 0, however infinite those of f are."""
+    f, slope, at = INFINITE[called]
+    needs = ("real", "division", "exp", "root")
+    op = sg.pointwise(called, lambda S, x, y: f(S, x) * y, lambda S, x, y: (slope(S, x) * y, f(S, x)), needs)
+    derivative = op
+    for slot in map("xy".index, order):
+
+        def along(x, y, before=derivative, slot=slot):
+            if mode == "r":
+                return sg.grad(before, slot)(x, y)
+            of_one, at = (lambda z: before(x, z), y) if slot else (lambda z: before(z, y), x)
+            return sg.jvp(of_one, (at,), (np.ones(()),))[1]
+
+        derivative = along
+    assert derivative(np.array(at), np.array(3.0)) == 0
+
+
 def test_a_derivative_that_nobody_wrote_is_refused_never_zero():
     class Lost(sg.Relu):
         name = "lost"

@@ -34,8 +34,9 @@ class LpPool(SlidingWindow):
     cell is sign(cell) (|cell| / value)^(p - 1).
 
     `lp_pool` also takes p = 1, the sum of the absolute values, and p = ∞, their maximum. Window:
-    sliding. Padding: adds 0. A cell that is 0 has no slope. Domain: scalars with roots. Only
-    a value that is too large itself overflows: cells are divided by the largest first.
+    sliding. Padding: adds 0. A cell that is 0 has no slope; for an even p its slope is the number
+    0, which has derivatives. A window of zeros has no slopes. Domain: scalars with roots. Only a
+    value that is too large itself overflows: cells are divided by the largest first.
 
     >>> import numpy as np
     >>> LpPool((2,), p=2).jvp((np.array([3.0, -4.0]),), (np.array([5.0, 10.0]),))
@@ -58,18 +59,30 @@ class LpPool(SlidingWindow):
         unit = S.where(S.gt(largest, zero), largest, one)
         total = S.zeros(window.size)
         for tap in window:
-            total = total + S.power(S.divide(self._size(S, tap), unit), self.p)
+            power = S.power(S.divide(self._base(S, tap), unit), self.p)
+            total = total + S.where(self._moves(S, tap), power, zero)
         empty = S.eq(total, zero)  # whose root has an infinite slope that no cell meets
         root = S.power(S.where(empty, one, total), Fraction(1) / Fraction(self.p))
-        return S.where(empty, zero, unit * root), unit * root
+        return S.where(empty, zero, unit * root), (unit * root, empty)
 
     def row(self, S: Family, window: Window, kept: Any) -> Iterator[Entry]:
-        zero = S.constant(0)
+        norm, empty = kept
         for tap in window:
-            cells = tap.cells(0)
-            share = S.power(S.divide(self._size(S, tap), kept), self.p - 1)
-            present = S.both(tap.real, S.negate(S.eq(cells, zero)))
-            yield tap.entry(0, present, times=S.where(S.gt(zero, cells), -share, share))
+            share = S.power(S.divide(self._base(S, tap), norm), self.p - 1)
+            times = share if self._is_even else S.where(S.gt(S.constant(0), tap.cells(0)), -share, share)
+            yield tap.entry(0, S.both(self._moves(S, tap), S.negate(empty)), times=times)
+
+    @property
+    def _is_even(self) -> bool:
+        """Whether |cell|^p is cell^p, which has all derivatives at 0; other powers lack some."""
+        return self.p % 2 == 0
+
+    def _base(self, S: Family, tap: Any) -> Cells:
+        return tap.x if self._is_even else self._size(S, tap)
+
+    def _moves(self, S: Family, tap: Any) -> Mask:
+        """Whether the norm of the window has a derivative in this cell."""
+        return tap.real if self._is_even else S.both(tap.real, S.negate(S.eq(tap.cells(0), S.constant(0))))
 
     @staticmethod
     def _size(S: Family, tap: Any) -> Cells:

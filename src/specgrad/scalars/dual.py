@@ -9,7 +9,6 @@ alone, so at a tie it follows the selected branch.
 from __future__ import annotations
 
 import contextlib
-import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -54,39 +53,32 @@ class Dual(ArrayMethods):
     def __repr__(self) -> str:
         return f"Dual({self.primal!r}, {self.tangent!r})"
 
-    def __neg__(self) -> Dual:
-        return Dual(-self.primal, -self.tangent)
+    def __neg__(self) -> Any:
+        return joined(-self.primal, None if self.tangent is None else -self.tangent)
 
-    def __add__(self, other: Any) -> Dual:
-        if isinstance(other, Dual):
-            return Dual(self.primal + other.primal, self.tangent + other.tangent)
-        total = self.primal + other
-        return Dual(total, _spread(self.tangent, total))
+    def __add__(self, other: Any) -> Any:
+        (p, t), (q, u) = parts(self), parts(other)
+        return joined(p + q, _sum(t, u))
 
-    def __sub__(self, other: Any) -> Dual:
-        if isinstance(other, Dual):
-            return Dual(self.primal - other.primal, self.tangent - other.tangent)
-        rest = self.primal - other
-        return Dual(rest, _spread(self.tangent, rest))
+    def __sub__(self, other: Any) -> Any:
+        (p, t), (q, u) = parts(self), parts(other)
+        return joined(p - q, _difference(t, u))
 
-    def __rsub__(self, other: Any) -> Dual:
-        rest = other - self.primal
-        return Dual(rest, _spread(-self.tangent, rest))
+    def __rsub__(self, other: Any) -> Any:
+        return joined(other - self.primal, _difference(None, self.tangent))
 
-    def __mul__(self, other: Any) -> Dual:
-        if isinstance(other, Dual):
-            return Dual(self.primal * other.primal, self.tangent * other.primal + self.primal * other.tangent)
-        return Dual(self.primal * other, self.tangent * other)
+    def __mul__(self, other: Any) -> Any:
+        (p, t), (q, u) = parts(self), parts(other)
+        return joined(p * q, _sum(None if t is None else t * q, None if u is None else p * u))
 
-    def __truediv__(self, other: Any) -> Dual:
-        if isinstance(other, Dual):
-            quotient = self.primal / other.primal
-            return Dual(quotient, (self.tangent - quotient * other.tangent) / other.primal)
-        return Dual(self.primal / other, self.tangent / other)
+    def __truediv__(self, other: Any) -> Any:
+        (p, t), (q, u) = parts(self), parts(other)
+        quotient = p / q
+        moved = _difference(t, None if u is None else quotient * u)
+        return joined(quotient, None if moved is None else moved / q)
 
-    def __rtruediv__(self, other: Any) -> Dual:
-        quotient = other / self.primal
-        return Dual(quotient, -quotient * self.tangent / self.primal)
+    def __rtruediv__(self, other: Any) -> Any:
+        return ConstantDual(other) / self
 
     __radd__ = __add__
     __rmul__ = __mul__
@@ -103,6 +95,30 @@ class ConstantDual(Dual):
         self.tangent = None
 
 
+def parts(cells: Any) -> tuple[Any, Any]:
+    """The primal, and the tangent or None where nothing moves."""
+    return (cells.primal, cells.tangent) if isinstance(cells, Dual) else (cells, None)
+
+
+def joined(primal: Any, tangent: Any) -> Any:
+    """What has these parts. A constant remains a Dual where its primal is one: without a tangent of
+    its own it would pass for a Dual of this level."""
+    if tangent is not None:
+        return Dual(primal, _spread(tangent, primal))
+    return ConstantDual(primal) if isinstance(primal, Dual) else primal
+
+
+def _sum(t: Any, u: Any) -> Any:
+    """t + u, where None is a zero that was never made."""
+    if t is None or u is None:
+        return u if t is None else t
+    return t + u
+
+
+def _difference(t: Any, u: Any) -> Any:
+    return _sum(t, None if u is None else -u)
+
+
 def _listed(argument: str, part: Any) -> Any:
     """Nested lists as an array; everything else as it is."""
     if not isinstance(part, list | tuple):
@@ -117,7 +133,8 @@ def _spread(tangent: Any, like: Any) -> Any:
     """A tangent broadcast to the shape that its primal took on."""
     wanted = getattr(like, "shape", ())
     if isinstance(tangent, Dual):
-        return Dual(_spread(tangent.primal, like), _spread(tangent.tangent, like))
+        primal, moved = parts(tangent)
+        return joined(_spread(primal, like), None if moved is None else _spread(moved, like))
     return tangent if getattr(tangent, "shape", ()) == wanted else np.broadcast_to(tangent, wanted)
 
 
@@ -144,8 +161,8 @@ def deepened(scalars: Family, levels: int) -> Family:
 
 
 class DualFamily(Family):
-    """Duals over another family. Cells that are not Duals are constants, so that no zero tangent is
-    ever multiplied."""
+    """Duals over another family. Cells that are not Duals, and tangents of None, are constants, so
+    that no zero is ever multiplied."""
 
     def __init__(self, inner: Family) -> None:
         self.inner = inner
@@ -153,16 +170,13 @@ class DualFamily(Family):
         self.decides = inner.decides
 
     def enter(self, name: str, argument: str, array: Any) -> Cells:
-        if not isinstance(array, Dual):
-            return self.inner.enter(name, argument, array)
-        if isinstance(array, ConstantDual):
-            cells = self.inner.enter(name, argument, array.primal)
-            # a Dual without a tangent here would pass for one of this level
-            return Dual(cells, self.inner.zeros(math.prod(array.shape))) if isinstance(cells, Dual) else cells
-        return Dual(self.inner.enter(name, argument, array.primal), self.inner.enter(name, argument, array.tangent))
+        primal, tangent = parts(array)
+        moved = None if tangent is None else self.inner.enter(name, argument, tangent)
+        return joined(self.inner.enter(name, argument, primal), moved)
 
     def leave(self, cells: Cells, shape: tuple[int, ...]) -> Dual:
-        primal, tangent = self._parts(cells)
+        primal, tangent = parts(cells)
+        tangent = self._zero(primal) if tangent is None else tangent
         return Dual(self.inner.leave(primal, shape), self.inner.leave(tangent, shape))
 
     @property
@@ -185,19 +199,24 @@ class DualFamily(Family):
     def zeros(self, size: int) -> Cells:
         return self.inner.zeros(size)
 
-    def _parts(self, cells: Cells) -> tuple[Cells, Cells]:
-        if isinstance(cells, Dual):
-            return cells.primal, cells.tangent
-        return cells, self.inner.zeros(cells.shape[0]) if cells.shape else self.inner.constant(0)
+    def _zero(self, like: Cells) -> Cells:
+        return self.inner.zeros(like.shape[0]) if like.shape else self.inner.constant(0)
 
-    def _each(self, function: Any, *cells: Cells) -> Dual:
+    def _each(self, function: Any, *cells: Cells) -> Cells:
         """A linear function of cells, applied to the primals and to the tangents."""
-        primals, tangents = zip(*map(self._parts, cells), strict=True)
-        return Dual(function(primals), function(tangents))
+        primals, tangents = zip(*map(parts, cells), strict=True)
+        if all(t is None for t in tangents):
+            return joined(function(primals), None)
+        moved = [self._zero(p) if t is None else t for p, t in zip(primals, tangents, strict=True)]
+        return joined(function(primals), function(moved))
+
+    def _chain(self, function: Any, a: Cells, move: Any) -> Cells:
+        """A function of cells, and move(its value, the primal, the tangent) where they move."""
+        primal, tangent = parts(a)
+        value = function(primal)
+        return joined(value, None if tangent is None else move(value, primal, tangent))
 
     def take(self, cells: Cells, index: Any) -> Cells:
-        if not isinstance(cells, Dual):
-            return self.inner.take(cells, index)
         return self._each(lambda parts: self.inner.take(parts[0], index), cells)
 
     def join(self, blocks: Sequence[Cells]) -> Cells:
@@ -210,24 +229,17 @@ class DualFamily(Family):
         return self._each(lambda parts: self.inner.add_at(parts[0], index, parts[1]), target, values)
 
     def where(self, mask: Mask, a: Cells, b: Cells) -> Cells:
-        if not isinstance(a, Dual) and not isinstance(b, Dual):
-            return self.inner.where(mask, a, b)
         return self._each(lambda parts: self.inner.where(mask, *parts), a, b)
 
     def extreme(self, chosen: Mask, a: Cells, b: Cells, lowest: bool = False) -> Cells:
         primal = self.inner.extreme(chosen, _primal(a), _primal(b), lowest)
-        both = self.where(chosen, a, b)
-        return Dual(primal, both.tangent) if isinstance(both, Dual) else primal
+        return joined(primal, parts(self.where(chosen, a, b))[1])
 
     def divide(self, a: Cells, b: Cells) -> Cells:
-        if not isinstance(b, Dual):
-            if not isinstance(a, Dual):
-                return self.inner.divide(a, b)
-            return Dual(self.inner.divide(a.primal, b), self.inner.divide(a.tangent, b))
-        primal = _primal(a)
-        quotient = self.inner.divide(primal, b.primal)
-        moved = -(quotient * b.tangent)
-        return Dual(quotient, self.inner.divide(a.tangent + moved if isinstance(a, Dual) else moved, b.primal))
+        (p, t), (q, u) = parts(a), parts(b)
+        quotient = self.inner.divide(p, q)
+        moved = _difference(t, None if u is None else quotient * u)
+        return joined(quotient, None if moved is None else self.inner.divide(moved, q))
 
     def gt(self, a: Cells, b: Cells) -> Mask:
         return self.inner.gt(_primal(a), _primal(b))
@@ -248,46 +260,39 @@ class DualFamily(Family):
         return self.inner.negate(a)
 
     def exp(self, a: Cells) -> Cells:
-        value = self.inner.exp(_primal(a))
-        return Dual(value, value * a.tangent) if isinstance(a, Dual) else value
+        return self._chain(self.inner.exp, a, lambda value, p, t: value * t)
 
     def log(self, a: Cells) -> Cells:
-        value = self.inner.log(_primal(a))
-        return Dual(value, self.inner.divide(a.tangent, a.primal)) if isinstance(a, Dual) else value
+        return self._chain(self.inner.log, a, lambda value, p, t: self.inner.divide(t, p))
 
     def sqrt(self, a: Cells) -> Cells:
-        value = self.inner.sqrt(_primal(a))
-        return Dual(value, self.inner.divide(a.tangent, 2 * value)) if isinstance(a, Dual) else value
+        return self._chain(self.inner.sqrt, a, lambda value, p, t: self.inner.divide(t, 2 * value))
 
     def tanh(self, a: Cells) -> Cells:
-        value = self.inner.tanh(_primal(a))
-        return Dual(value, (1 - value * value) * a.tangent) if isinstance(a, Dual) else value
+        return self._chain(self.inner.tanh, a, lambda value, p, t: (1 - value * value) * t)
 
     def erf(self, a: Cells) -> Cells:
-        value = self.inner.erf(_primal(a))
-        if not isinstance(a, Dual):
-            return value
-        slope = self.inner.divide(2 * self.inner.exp(-(a.primal * a.primal)), self.inner.sqrt(self.inner.pi()))
-        return Dual(value, slope * a.tangent)
+        def move(value: Cells, p: Cells, t: Cells) -> Cells:
+            return self.inner.divide(2 * self.inner.exp(-(p * p)), self.inner.sqrt(self.inner.pi())) * t
+
+        return self._chain(self.inner.erf, a, move)
 
     def pi(self) -> Cells:
         return self.inner.pi()
 
     def logistic(self, a: Cells) -> Cells:
-        value = self.inner.logistic(_primal(a))
-        return Dual(value, value * self.inner.logistic(-a.primal) * a.tangent) if isinstance(a, Dual) else value
+        return self._chain(self.inner.logistic, a, lambda value, p, t: value * self.inner.logistic(-p) * t)
 
     def logaddexp(self, a: Cells, b: Cells) -> Cells:
         value = self.inner.logaddexp(_primal(a), _primal(b))
-        moved = [self.inner.exp(x.primal - value) * x.tangent for x in (a, b) if isinstance(x, Dual)]
-        return Dual(value, sum(moved[1:], moved[0])) if moved else value
+        one, other = (None if t is None else self.inner.exp(p - value) * t for p, t in map(parts, (a, b)))
+        return joined(value, _sum(one, other))
 
     def power(self, a: Cells, exponent: Number) -> Cells:
-        value = self.inner.power(_primal(a), exponent)
-        if not isinstance(a, Dual):
-            return value
-        slope = self.inner.constant(exponent) * self.inner.power(a.primal, exponent - 1) if exponent else 0 * value
-        return Dual(value, slope * a.tangent)
+        def move(value: Cells, p: Cells, t: Cells) -> Cells:
+            return self.inner.constant(exponent) * self.inner.power(p, exponent - 1) * t if exponent else None
+
+        return self._chain(lambda p: self.inner.power(p, exponent), a, move)
 
     def still(self, a: Cells) -> Cells:
         return self.inner.still(_primal(a))
@@ -297,4 +302,4 @@ class DualFamily(Family):
 
 
 def _primal(cells: Cells) -> Cells:
-    return cells.primal if isinstance(cells, Dual) else cells
+    return parts(cells)[0]
