@@ -125,6 +125,51 @@ def test_memory_maps_are_read_where_they_lie_by_the_fast_engine(tmp_path, way, m
     assert np.shares_memory(as_operand("relu", "x", mapped), mapped)
 
 
+class Scaled(np.ndarray):
+    """Half of what is written, and nothing that NumPy computes is of its class."""
+
+    def __setitem__(self, index, value):
+        self.view(np.ndarray)[index] = value / 2
+
+    def __array_wrap__(self, *_):
+        raise TypeError
+
+
+def mapped(path, shape):
+    return np.memmap(path / "cells", np.float32, "w+", shape=shape)
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        mapped,
+        lambda _, shape: np.zeros(shape, np.float32).view(np.matrix),
+        lambda _, s: np.zeros(s, np.float32).view(Scaled),
+    ],
+    ids=["memmap", "matrix", "own"],
+)
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda **o: sg.Relu()(X, **o),
+        lambda **o: sg.linear(X, X[:3], **o),
+        lambda **o: sg.Matmul()(X, X, **o),
+        lambda **o: sg.max_pool(X, (2, 2), **o),
+        lambda **o: sg.max_pool(X, (2, 2), return_indices=True, **o)[0],
+        lambda **o: sg.LogSoftmax()(X, **o),
+        lambda **o: sg.trace(lambda x: sg.matmul(x, x), X).compile(np.float32)(X, **o),
+    ],
+    ids=["relu", "linear", "matmul", "max_pool", "indices", "log_softmax", "program"],
+)
+def test_results_are_written_into_arrays_of_any_class(call, engine, make, tmp_path):
+    with sg.engine(engine):
+        wanted = call()
+        out = make(tmp_path, wanted.shape)
+        assert call(out=out) is out
+    assert np.array_equal(np.asarray(out), wanted)
+
+
 def test_a_constant_of_another_library_is_recorded_as_numbers():
     tape = sg.Tape()
     x = tape.leaf(X)

@@ -203,6 +203,9 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     at_once = shortcuts.get(("value", type(operands[0]))) if out is None and len(operands) == 1 else None
     if at_once is not None and (value := at_once(op, operands[0])) is not NotImplemented:
         return value
+    if is_subclassed(out):
+        forward(op, operands, np.asarray(out))
+        return out
     if tracer is not None and traced(operands) and not op.derived:
         return tracer.forward(op, operands, out)
     var = None
@@ -232,6 +235,8 @@ def with_indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[A
     if at_once is not None and (found := at_once(op, operands[0], True)) is not NotImplemented:
         pair: tuple[Any, Any] = found
         return pair
+    if is_subclassed(out):
+        return out, with_indices(op, operands, np.asarray(out))[1]
     if tracer is not None and traced(operands):
         value, places = tracer.indices(op, operands, out)
         return value, places
@@ -383,6 +388,12 @@ def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
             for slot, operand, p in zip(op.slots, operands, pulled, strict=False)
         ]
     )
+
+
+def is_subclassed(out: Any) -> bool:
+    """Whether an `out` is of a class of its own, such as a memory map or a matrix: engines write
+    into its plain array, since a subclass may reshape what is written or read."""
+    return isinstance(out, np.ndarray) and type(out) is not np.ndarray and not isinstance(out, np.ma.MaskedArray)
 
 
 def overlaps(out: Any, operands: Sequence[Any]) -> bool:

@@ -195,7 +195,9 @@ class Program:
         for index, result in zip(self.graph.outputs, results, strict=True):
             if values[index] is not result:
                 result[...] = values[index]
-        return tuple(results) if out is not None else tuple(map(home(leaf for _, leaf in tree.leaves(xs)), results))
+        if out is not None:
+            return _each(out)
+        return tuple(map(home(leaf for _, leaf in tree.leaves(xs)), results))
 
     def _given(self, xs: Sequence[Any]) -> list[Any]:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes
@@ -226,7 +228,7 @@ class Program:
     def _checked(self, out: Any, given: Sequence[Any]) -> list[Any]:
         """Arrays of the caller to write the outputs into, which must not lie over an input or over
         each other."""
-        arrays = list(out) if isinstance(out, list | tuple) else [out]
+        arrays = [np.asarray(o) if dispatch.is_subclassed(o) else o for o in _each(out)]
         if len(arrays) != len(self.graph.outputs):
             rule = f"the program has {len(self.graph.outputs)} outputs"
             raise refusal(ShapeError, "program", "out", len(arrays), rule, "give one array for each")
@@ -250,6 +252,11 @@ class Program:
         names = self.graph.nodes
         lines = [f"{', '.join(names[index].name for index in step.writes)} = {step}" for step in self._steps]
         return "\n".join([*lines, "return " + ", ".join(names[index].name for index in self.graph.outputs)])
+
+
+def _each(out: Any) -> tuple[Any, ...]:
+    """The arrays that a caller gave to write into."""
+    return tuple(out) if isinstance(out, list | tuple) else (out,)
 
 
 def _native(dtype: Any) -> np.dtype[Any]:
