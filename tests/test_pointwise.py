@@ -164,3 +164,36 @@ def test_bad_calls_say_so(call, kind, text):
     with pytest.raises(kind) as caught:
         call()
     assert text in str(caught.value)
+
+
+ZERO = np.array(-0.0, np.float32)
+SIGNED = {  # with a number of Python, and what NumPy gives with an array of one cell
+    "add": (lambda x: sg.add(x, -0.0), lambda x: x + ZERO),
+    "sub": (lambda x: sg.sub(-0.0, x), lambda x: ZERO - x),
+    "mul": (lambda x: sg.mul(x, -0.0), lambda x: x * ZERO),
+    "div": (lambda x: sg.div(-0.0, x + 2), lambda x: ZERO / (x + 2)),
+    "maximum": (lambda x: sg.maximum(-0.0, x), lambda x: np.where(x > 0, x, ZERO)),
+    "where": (lambda x: sg.where(x > 0, x, -0.0), lambda x: np.where(x > 0, x, ZERO)),
+    "pad": (lambda x: sg.pad(x, ((1, 1),), value=-0.0), lambda x: np.pad(x, 1, constant_values=ZERO)),
+    "both pads": (lambda x: sg.pad(sg.pad(x, ((1, 1),)), ((1, 1),), value=-0.0), lambda x: [ZERO, 0, *x, 0, ZERO]),
+    "scale": (lambda x: sg.scale(x, -0.0), lambda x: x * ZERO),
+}
+
+
+@pytest.mark.parametrize("called", SIGNED)
+def test_numbers_of_python_keep_the_sign_of_zero(called):
+    f, by_numpy = SIGNED[called]
+    x = np.array([-0.0, 0.0, 1.0], np.float32)
+    signs = np.signbit(by_numpy(x)).tolist()
+    graph = sg.trace(f, x)
+    ways = {
+        "call": f(x),
+        "objects": f(x.astype(float).astype(object)).astype(float),
+        "tape": f(sg.Tape().leaf(x)).value,
+        "jvp": sg.jvp(f, (x,), (x,))[0],
+        "Dual": f(sg.Dual(x, x)).primal,
+        "graph": graph.forward(x),
+        "JSON": sg.Graph.from_json(graph.to_json()).forward(x),
+        **{engine: graph.compile(np.float32, engine=engine)(x) for engine in ("cpu", "reference")},
+    }
+    assert {way: np.signbit(y).tolist() for way, y in ways.items()} == dict.fromkeys(ways, signs)

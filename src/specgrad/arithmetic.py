@@ -113,6 +113,11 @@ def is_number(value: Any) -> bool:
     return isinstance(value, int | float | Fraction) and not isinstance(value, bool) and not hasattr(value, "dtype")
 
 
+def is_negative(number: Any) -> bool:
+    """Whether a number has a minus sign; -0.0 has one."""
+    return math.copysign(1, number) < 0
+
+
 def like(
     operand: Any,
     number: Any,
@@ -129,7 +134,7 @@ def like(
     if hasattr(operand, "__specgrad__"):
         return operand.filled(number, shape)
     S = find_family(name, [argument], [as_operand(name, argument, operand)])
-    if number == 0:
+    if number == 0 and not is_negative(number):
         return S.leave(S.zeros(math.prod(shape)), shape)
     return S.filled(name, its_argument, number, shape)
 

@@ -372,12 +372,12 @@ class Operator(ABC):
         return type(self)(**{f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.default is missing})
 
     def __repr__(self) -> str:
-        """Required parameters, then those that differ from their defaults."""
+        """Required parameters, then those that differ from their defaults, as -0.0 does from 0."""
         plain = self.with_defaults()
         words = [
             repr(getattr(self, f.name)) if not f.kw_only else f"{f.name}={getattr(self, f.name)!r}"
             for f in sorted(dataclasses.fields(self), key=lambda f: f.kw_only is True)
-            if f.default is dataclasses.MISSING or getattr(self, f.name) != getattr(plain, f.name)
+            if f.default is dataclasses.MISSING or repr(getattr(self, f.name)) != repr(getattr(plain, f.name))
         ]
         return f"{type(self).__name__}({', '.join(words)})"
 

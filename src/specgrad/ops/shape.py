@@ -132,7 +132,7 @@ class Move(Operator):
         return Geometry((AxisReads(tuple(np.broadcast_to(p, real.shape) for p in places), real, real),), (0,))
 
     def value(self, S: Family, window: Window) -> tuple[Cells, Any]:
-        cells = S.zeros(window.size) + S.number(self.name, "value", self.padding_value())
+        cells = S.repeated(S.number(self.name, "value", self.padding_value()), window.size)
         for slot, tap in self._taps(window):
             cells = S.where(tap.real, tap.cells(slot), cells)
         return cells, None

@@ -135,7 +135,7 @@ class Family:
     def filled(self, name: str, argument: str, number: Number, shape: tuple[int, ...]) -> Any:
         """An array of this shape, filled with a number that a caller wrote; refused where the
         scalar does not hold it."""
-        cells = self.zeros(math.prod(shape)) + self.number(name, argument, number)
+        cells = self.repeated(self.number(name, argument, number), math.prod(shape))
         try:
             with np.errstate(over="raise"):
                 return self.leave(cells, shape)
@@ -145,6 +145,10 @@ class Family:
     def zeros(self, size: int) -> Cells:
         """`size` zeros."""
         return np.repeat(np.asarray(self.constant(0))[None], size)
+
+    def repeated(self, number: Cells, size: int) -> Cells:
+        """`size` times a number; -0.0 keeps its sign, which a sum with 0 would not."""
+        return self.where(np.ones(size, np.bool_), number, self.zeros(size))
 
     def take(self, cells: Cells, index: Any) -> Cells:
         """The cells at these places."""

@@ -16,8 +16,7 @@ from .network import RULES, Rule, made, shifted, summed_last
 
 class _Move(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        fill = op.padding_value()
-        out[...] = op.move(*xs, fill=Numbers(xs[0].dtype).number(op.name, "value", fill) if fill else 0)
+        out[...] = op.move(*xs, fill=Numbers(xs[0].dtype).number(op.name, "value", op.padding_value()))
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return op.move(*(dx if s == slot else np.broadcast_to(dx.dtype.type(0), x.shape) for s, x in enumerate(xs)))
