@@ -1,12 +1,18 @@
 """KeyboardInterrupt during an import, a first compilation or a call: the next call gives the right
 result."""
 
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 
+import numpy as np
 import pytest
+
+import specgrad as sg
+from specgrad import dispatch, levels, threads
+from specgrad.engines.cpu import blas
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
 
@@ -110,3 +116,68 @@ def test_the_first_compilation_may_be_interrupted(tmp_path):
 @pytest.mark.parametrize("seconds", [0.01, 0.03, 0.07, 0.12, 0.2, 0.3])
 def test_an_import_may_be_interrupted(seconds):
     assert script(IMPORT, str(seconds)).partition(" ")[2] == "[[1.0, 3.0, 5.0]] [[[2.0, 2.0]]]\n"
+
+
+class Interrupting:
+    """Interrupts the caller when a function of this object returns for the n-th time: that is where
+    Python handles signals."""
+
+    def __init__(self, watched, number):
+        self.watched, self.left = watched, number
+
+    def __getattr__(self, name):
+        def called(*given):
+            result = getattr(self.watched, name)(*given)
+            self.left -= 1
+            if self.left == 0:
+                raise KeyboardInterrupt
+            return result
+
+        return called
+
+
+def within(block):
+    with block:
+        pass
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+@pytest.mark.parametrize(
+    ("module", "name", "call"),
+    [
+        (levels, "_running", lambda: sg.grad(sg.sum)(np.ones(2))),
+        (levels, "_running", lambda: sg.jvp(sg.sum, (np.ones(2),), (np.ones(2),))),
+        (dispatch, "_forced", lambda: within(sg.engine("reference"))),
+        (threads, "_here", lambda: within(sg.num_threads(1))),
+    ],
+    ids=["vjp", "jvp", "engine", "num_threads"],
+)
+def test_what_holds_for_a_block_ends_with_it(module, name, call, number, monkeypatch):
+    variable = getattr(module, name)
+    before = variable.get()
+    with monkeypatch.context() as patch, contextlib.suppress(KeyboardInterrupt):
+        patch.setattr(module, name, Interrupting(variable, number))
+        call()
+    assert variable.get() == before
+
+
+@pytest.mark.parametrize("number", range(1, 5))
+def test_blas_has_its_threads_back_after_the_next_call_at_the_latest(number, monkeypatch):
+    class Library:
+        threads = 4
+
+        def get_num_threads(self):
+            return self.threads
+
+        def set_num_threads(self, n):
+            self.threads = n
+
+    libraries = [Library(), Library()]
+    watched = [libraries[0], Interrupting(libraries[1], number)]
+    with contextlib.suppress(KeyboardInterrupt):
+        monkeypatch.setattr(blas, "_libraries", lambda: watched)
+        within(blas.one_thread_each())
+    monkeypatch.setattr(blas, "_libraries", lambda: libraries)
+    with blas.one_thread_each():
+        assert [library.threads for library in libraries] == [1, 1]
+    assert [library.threads for library in libraries] == [4, 4]

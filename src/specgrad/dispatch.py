@@ -139,11 +139,12 @@ def engine(name: str) -> Iterator[None]:
     """
     if not isinstance(name, str) or name not in ENGINES:
         raise refusal(ArgumentError, "engine", "name", name, "is not an engine", "choose from " + ", ".join(ENGINES))
-    token = _forced.set(name)
+    before = _forced.get()
     try:
+        _forced.set(name)
         yield
     finally:
-        _forced.reset(token)
+        _forced.set(before)
 
 
 def list_engines() -> dict[str, str]:

@@ -8,10 +8,9 @@ to each other.
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import itertools
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from .arithmetic import Arithmetic, indicator, like
@@ -115,12 +114,16 @@ class Level:
             rule = f"is of another {other.called} than the {self.called} that is recording"
             raise refusal(ArgumentError, name, argument, var, rule, f"use Vars of one {self.called}, and arrays")
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
-        """The time in which a transform calls its function; afterwards the level is closed."""
-        token = _running.set((*self.around, self))
+    def run(self, f: Callable[..., Any], *given: Any) -> Any:
+        """f(*given), as a transform calls its function; afterwards the level is closed.
+
+        No `with` block: an interrupt that comes at the beginning of its `__exit__`, or before its
+        `try`, would leave the level running.
+        """
+        before = _running.get()
         try:
-            yield
+            _running.set((*self.around, self))
+            return f(*given)
         finally:
             self.closed = True
-            _running.reset(token)
+            _running.set(before)

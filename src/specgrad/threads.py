@@ -105,11 +105,12 @@ def set_num_threads(n: int) -> None:
 def num_threads(n: int) -> Iterator[None]:
     """Let operators use up to `n` threads within a ``with`` block, in this thread or task: ``with
     num_threads(1): …``."""
-    token = _here.set(arguments.integer("num_threads", "n", n, 1))
+    before, wanted = _here.get(), arguments.integer("num_threads", "n", n, 1)
     try:
+        _here.set(wanted)
         yield
     finally:
-        _here.reset(token)
+        _here.set(before)
 
 
 def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:

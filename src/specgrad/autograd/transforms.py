@@ -68,9 +68,8 @@ def jvp(f: Callable[..., Any], primals: Sequence[Any], tangents: Sequence[Any], 
         for t, x in zip(tree.matched("jvp", "tangents", primals, tangents), given, strict=True)
     ]
     level = JVPLevel(transform=True)
-    with level.running():
-        pairs = (JVPVar(level, x, t, "input") for x, t in zip(given, moved, strict=True))
-        result, *aux = _with_aux("jvp", has_aux, level, f(*tree.rebuild(primals, pairs)))
+    pairs = (JVPVar(level, x, t, "input") for x, t in zip(given, moved, strict=True))
+    result, *aux = _with_aux("jvp", has_aux, level, level.run(f, *tree.rebuild(primals, pairs)))
     values = [_own(level, leaf) for _, leaf in tree.leaves(result)]
     moves = [like(value, 0, shape_of("jvp", "y", value)) if t is None else t for value, t in values]
     parts = ([value for value, _ in values], moves)
@@ -113,9 +112,8 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
     back = home(leaf for _, leaf in leaves)
     given = [_operand("vjp", path, leaf) for path, leaf in leaves]
     tape = Tape(_transform=True)
-    with tape.running():
-        inputs = [tape.leaf(x, name=f"input_{index}") for index, x in enumerate(given)]
-        result, *aux = _with_aux("vjp", has_aux, tape, f(*tree.rebuild(primals, iter(inputs))))
+    inputs = [tape.leaf(x, name=f"input_{index}") for index, x in enumerate(given)]
+    result, *aux = _with_aux("vjp", has_aux, tape, tape.run(f, *tree.rebuild(primals, iter(inputs))))
     outputs = [leaf for _, leaf in tree.leaves(result)]
     values = [y.value if _is_on(tape, y) else _operand("vjp", "", y) for y in outputs]
 

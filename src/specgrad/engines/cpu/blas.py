@@ -17,30 +17,37 @@ from typing import Any
 
 from ... import threads
 
-_lock = threading.Lock()
-_inside = 0
+_lock = threading.RLock()  # a signal handler may call while its thread counts
+_inside: set[object] = set()
 _before: list[int] = []
+"""The numbers to be put back; until then nobody asks for them again, so that what an interrupt cuts
+short is done when the next call ends."""
 
 
 @contextlib.contextmanager
 def one_thread_each() -> Iterator[None]:
     """Within this block, products of matrices run on the thread that calls them."""
-    global _inside, _before
-    with _lock:
-        if not _inside:
-            _before = [library.get_num_threads() for library in _libraries()]
-        _inside += 1
-        if _inside == 1:
+    global _before
+    here = object()
+    try:
+        with _lock:
+            _before = _before or [library.get_num_threads() for library in _libraries()]
+            _inside.add(here)
             for library in _libraries():
                 library.set_num_threads(1)
-    try:
         yield
     finally:
+        _inside.discard(here)  # before anything that an interrupt could keep from being done
         with _lock:
-            _inside -= 1
-            if _inside == 0:
-                for library, number in zip(_libraries(), _before, strict=True):
-                    library.set_num_threads(number)
+            if not _inside:
+                _put_back()
+
+
+def _put_back() -> None:
+    global _before
+    for library, number in zip(_libraries(), _before, strict=False):
+        library.set_num_threads(number)
+    _before = []
 
 
 def as_many_threads() -> contextlib.AbstractContextManager[None]:
@@ -56,12 +63,11 @@ def _libraries() -> list[Any]:
 
 
 def _forget() -> None:
-    global _lock, _inside
-    _lock = threading.Lock()
-    if _inside:
-        _inside = 0
-        for library, number in zip(_libraries(), _before, strict=True):
-            library.set_num_threads(number)
+    global _lock
+    _lock = threading.RLock()
+    _inside.clear()
+    if _before:
+        _put_back()
 
 
 if hasattr(os, "register_at_fork"):
