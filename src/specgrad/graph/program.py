@@ -134,14 +134,12 @@ class Program:
         raise refusal(ArgumentError, op.name, "engine", self.engine, reason or "", "compile for another engine")
 
     def _constant(self, node: Node) -> Any:
-        """A constant in the program's dtype; over objects, whose scalar is not known yet, a number
-        stays a number."""
-        if node.index in self._integers or (self.dtype == object and is_open(node.constant)):
+        """A constant in the program's dtype; over objects, whose scalar is not known yet, as it
+        is."""
+        if node.index in self._integers or self.dtype == object:
             return node.constant
         if is_open(node.constant):
             return settled(np.zeros((), self.dtype), node.constant, node.shape)
-        if self.dtype == object:
-            return node.constant
         if not isinstance(node.constant, np.ndarray) or not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
             rule, remedy = f"does not mix with {self.dtype}", "make the constant of the program's dtype"
             raise refusal(ScalarError, "compile", node.name, node.constant, rule, remedy)
@@ -176,7 +174,7 @@ class Program:
             values[node.index] = x
         for index, constant in self._constants.items():
             values[index] = constant
-            if self.dtype == object and is_open(constant):
+            if self.dtype == object and index not in self._integers:
                 values[index] = settled(self._example(given), constant, self.graph.nodes[index].shape)
         written = set()
         for index, result in zip(self.graph.outputs, results, strict=True):
