@@ -236,6 +236,16 @@ def test_lp_pool_has_torchs_derivatives(norm):
     )
 
 
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_powers_of_half_floats_do_not_overflow(rank):
+    """Torch rounds each power and each sum, and refuses volumes."""
+    x = torch.full((1, 1, *(2,) * rank), 300.0).half()
+    name, root = f"lp_pool{rank}d", 2 ** (rank / 2)
+    assert getattr(functional, name)(x, 2, 2).item() == torch.tensor(300 * root).half()
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        assert getattr(functional, name)(x, 2, 2).dtype == getattr(F, name)(x, 2, 2).dtype
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
 def test_half_floats_agree_to_their_last_bit_or_two(dtype, answered):
     """Both sum in float32 and round once. If the sums differ in a bit, the rounding may differ too:

@@ -28,10 +28,12 @@ CALLS = {
     "volumes": (sg.max_pool, (VOLUMES, (2, 2, 2)), {}),
     "signals": (sg.avg_pool, (SIGNALS, (2,)), {"stride": 1}),
     "one image": (sg.max_pool, (IMAGES[0].double(), (2, 2)), {"axes": (1, 2)}),
+    "half floats": (sg.avg_pool, (IMAGES.half(), (2, 2)), {}),
     "channels_last": (sg.max_pool, (IMAGES.to(memory_format=torch.channels_last), (2, 2)), {}),
 }
 OURS = {
-    "half floats": (sg.avg_pool, (IMAGES.half(), (2, 2)), {}),
+    "half floats of several windows": (sg.avg_pool, (IMAGES.half(), (2, 2)), {"stride": 1}),
+    "half floats of volumes": (sg.avg_pool, (VOLUMES.bfloat16(), (2, 2, 2)), {}),
     "ties": (sg.max_pool, (IMAGES, (2, 2)), {"ties": "split"}),
     "a window without a cell": (sg.max_pool, (IMAGES[..., :1], (2, 2)), {"padding": 1, "dilation": 2}),
     "pairs": (sg.max_pool, (IMAGES, (2, 2)), {"padding": ((0, 1), (0, 0))}),

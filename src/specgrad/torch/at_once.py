@@ -23,7 +23,6 @@ from ..errors import SpecgradError
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool
 from . import eager, fast_path, prepared, routing
 from .kernels import last_axes
-from .operators import HALVES
 from .routing import FLOATS, FUNCTIONS, MOST, Route
 
 NAMES: dict[type[Any], tuple[str, tuple[str, ...]]] = {
@@ -111,8 +110,8 @@ def torchs_own(op: Any, x: Tensor, indices: bool) -> tuple[Callable[[Tensor], An
         op = WHOLE[type(op)]((1,) * rank, axes=op.axes, **ties)
     name, parameters = NAMES.get(type(op), ("", ()))
     function = FUNCTIONS.get(f"{name}{rank}d")
-    # half floats are rounded once, and results are channels_last in more cases than torch's
-    if function is None or not x.is_cpu or x.dtype in HALVES or not (rank == 2 or x.is_contiguous()):
+    # results are channels_last in more cases than torch's
+    if function is None or not x.is_cpu or not (rank == 2 or x.is_contiguous()):
         return none
     arguments = tuple(as_torch_writes(op, field) for field in parameters)
     asked = function.asked(x.shape[-rank:], *arguments)

@@ -18,19 +18,18 @@ from torch import Tensor
 
 from ..engines.torch_private import active_transform, is_dual
 from .kernels import as_images, suggests_channels_last
-from .parsing import each, misses
+from .operators import HALVES
+from .parsing import misses
 
 INF = float("inf")
 
 
 class Request(NamedTuple):
-    """What of a call decides whether a defect affects it; padding and dilation as the caller wrote
-    them."""
+    """What of a call decides whether a defect affects it."""
 
     x: Tensor
-    rank: int
-    padding: Any
-    dilation: Any
+    op: Any
+    """The operator that the call asks for."""
     indices: bool
     differentiated: bool
 
@@ -50,17 +49,29 @@ class Defect(NamedTuple):
 
 
 def may_miss(call: Request) -> bool:
-    if call.dilation == 1:
-        return False
-    pads, holes = each(call.padding, call.rank), each(call.dilation, call.rank)
-    return pads is not None and holes is not None and misses(call.x.shape[-call.rank :], pads, holes)
+    """Whether a window may have no real cell."""
+    op, lengths = call.op, call.x.shape[-call.op.spatial_rank() :]
+    return misses(lengths, [before for before, _ in op.padding], op.dilation)
 
 
 def is_padded(call: Request) -> bool:
-    if call.padding == 0:
+    return any(before > 0 for before, _ in call.op.padding)
+
+
+def is_half(call: Request) -> bool:
+    return call.x.dtype in HALVES
+
+
+def sums_halves(call: Request) -> bool:
+    """Whether the gradient of a half float may be a sum, because several windows read its cell."""
+    if not (is_half(call) and call.differentiated):
         return False
-    pads = each(call.padding, call.rank)
-    return pads is not None and any(p > 0 for p in pads)
+    op = call.op
+    if hasattr(op, "kernel_size"):
+        windows = zip(op.kernel_size, op.stride, getattr(op, "dilation", op.stride), strict=True)
+        return any(d * (k - 1) >= s for k, s, d in windows)
+    lengths = zip(call.x.shape[-op.spatial_rank() :], op.output_size, strict=True)
+    return any(n % (m or n) for n, m in lengths)
 
 
 def lies_channels_last(call: Request) -> bool:
@@ -68,7 +79,7 @@ def lies_channels_last(call: Request) -> bool:
     transform."""
     if active_transform() is not None:
         return True
-    return suggests_channels_last(*as_images(call.x, call.rank))
+    return suggests_channels_last(*as_images(call.x, call.op.spatial_rank()))
 
 
 def is_differentiated(x: Tensor) -> bool:
@@ -88,6 +99,7 @@ def _lowest(*shape: int) -> Callable[[], Tensor]:
 
 
 MAXIMA = tuple(f"max_pool{rank}d" for rank in (1, 2, 3))
+ADAPTIVE = tuple(f"adaptive_{kind}_pool{rank}d" for kind in ("max", "avg") for rank in (1, 2, 3))
 
 LISTED = (
     *(
@@ -108,6 +120,48 @@ LISTED = (
         None,
         lambda call: names_winners(call) and lies_channels_last(call),
         ("max_pool3d", _lowest(1, 2, 2, 2, 2), (1,)),
+    ),
+    Defect(
+        "contiguous views of negated numbers (`x.is_neg()`) are pooled without their sign where nothing is "
+        "differentiated",
+        ("max_pool1d",),
+        "cpu",
+        None,
+        lambda call: call.x.is_neg(),
+        ("max_pool1d", lambda: torch._neg_view(torch.ones(1, 1, 1)), (1,)),
+    ),
+    Defect(
+        "float16, bfloat16: each addition to the gradient of a cell of several windows is rounded, so that sums "
+        "stop growing",
+        (*MAXIMA, "avg_pool1d", "avg_pool2d", *ADAPTIVE),
+        "cpu",
+        None,
+        sums_halves,
+        ("adaptive_avg_pool1d", lambda: torch.ones(1, 1, 1).half(), (80,)),
+    ),
+    Defect(
+        "float16, bfloat16: each addition to a value is rounded, so that sums stop growing",
+        ("adaptive_avg_pool3d",),
+        "cpu",
+        None,
+        lambda call: is_half(call) and set(call.op.output_size) != {1},
+        ("adaptive_avg_pool3d", lambda: torch.ones(1, 1, 2, 3, 1000).half(), ((2, 1, 1),)),
+    ),
+    Defect(
+        "float16, bfloat16: all calls are refused",
+        ("avg_pool3d",),
+        "cpu",
+        None,
+        is_half,
+        ("avg_pool3d", lambda: torch.ones(1, 1, 1, 1, 1).half(), (1,)),
+    ),
+    Defect(
+        "volumes without a batch axis that are channels_last, not channels_last_3d, are refused",
+        ("max_pool3d",),
+        "cpu",
+        None,
+        lambda call: call.x.ndim == 4 and suggests_channels_last(tuple(call.x.shape), call.x.stride()),
+        ("max_pool3d", lambda: torch.zeros(2, 2, 2, 2).to(memory_format=torch.channels_last), (1,)),
     ),
     Defect(
         "channels_last: where all cells of a window are -inf, the index is 0",
@@ -155,21 +209,18 @@ def listed(function: str, device: str) -> tuple[Defect, ...]:
     )
 
 
-def is_wrong(
-    function: str, x: Tensor, rank: int, padding: Any, dilation: Any, indices: bool, differentiated: bool
-) -> bool:
+def is_wrong(function: str, x: Tensor, op: Any, indices: bool, differentiated: bool) -> bool:
     """Whether torch's own kernel is known to answer this call wrongly."""
     found = listed(function, x.device.type)
     if not found:
         return False
-    request = Request(x, rank, padding, dilation, indices, differentiated)
+    request = Request(x, op, indices, differentiated)
     return any(defect.affects(request) for defect in found)
 
 
-@functools.cache
-def is_right_throughout(function: str, device: str, padding: Any) -> bool:
-    """Whether no layout and no dtype of a differentiated call without holes has a known defect."""
-    rank = int(function[-2])
-    worst = torch.zeros((1, *(2,) * rank, 2), dtype=torch.float64).movedim(-1, 1)
-    request = Request(worst, rank, padding, 1, indices=False, differentiated=True)
+def is_right_throughout(function: str, device: str, op: Any) -> bool:
+    """Whether no layout of float32 and float64 has a known defect in a differentiated call without
+    dilation."""
+    worst = torch.zeros((1, *(2,) * op.spatial_rank(), 2), dtype=torch.float64).movedim(-1, 1)
+    request = Request(worst, op, indices=False, differentiated=True)
     return not any(defect.affects(request) for defect in listed(function, device))

@@ -29,8 +29,9 @@ from ..functional import (
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .kernels import laid_out, last_axes
+from .operators import HALVES
 from .parsing import Ints, bins, each, sliding
-from .routing import CLASSES, Function, takes
+from .routing import CLASSES, Function, is_widened, takes
 
 
 def _maximum(rank: int) -> Any:
@@ -143,8 +144,11 @@ def _power(rank: int) -> Any:
             return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         if norm_type == -math.inf:
             return -largest(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
-        mean = averaged(input.pow(norm_type), kernel_size, stride, 0, ceil_mode)
-        return (torch.sign(mean) * torch.relu(mean.abs())).mul(math.prod(kernel)).pow(1.0 / norm_type)
+        halved = input.dtype in HALVES  # powers overflow soon, so these are rounded once, at the end
+        x = input.float() if halved else input
+        mean = averaged(x.pow(norm_type), kernel_size, stride, 0, ceil_mode)
+        norm = (torch.sign(mean) * torch.relu(mean.abs())).mul(math.prod(kernel)).pow(1.0 / norm_type)
+        return norm.to(input.dtype) if halved and not is_widened(input, rank) else norm
 
     return _named(function, name)
 

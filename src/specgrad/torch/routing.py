@@ -45,6 +45,8 @@ two calls from Python instead of one. Measured with benchmarks/torch_front_end.p
 slower of maximum and average draws level with torch. 0 is for tests: nothing is small, on no
 device."""
 
+HALF = 32
+"""How many times fewer the elements of half floats are, whose cells aten converts one by one."""
 SHARED = 1 << 15
 """Elements from which torch's threads share the cells of a single sum."""
 HOST = (40.0, 150.0)
@@ -84,10 +86,10 @@ CLASSES = (*PLAIN, *TRACED)
 MOST = 4096  # calls that are remembered for each function
 
 
-def fewest(op: Any, cuda: bool, last: bool, wanted: bool) -> float:
+def fewest(op: Any, cuda: bool, last: bool, wanted: bool, half: bool = False) -> float:
     """Elements of an input below which calling us costs more than our kernel gains."""
     if not cuda or SMALL == 0:
-        return max(SMALL * (1 + wanted), 1)
+        return max(SMALL * (1 + wanted) // (HALF if half else 1), 1)
     windows = "sliding" if hasattr(op, "kernel_size") else "whole" if set(op.output_size) == {1} else "bins"
     forwards, back = GAINS[reduction(op) or "", windows, last]
     taps = math.prod(op.kernel_size) / math.prod(op.stride) if windows == "sliding" else 0
@@ -98,7 +100,7 @@ def fewest(op: Any, cuda: bool, last: bool, wanted: bool) -> float:
 
 def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
     """Whether calling us costs more than our kernel gains."""
-    return bool(x.numel() < fewest(op, x.is_cuda, last_axes(x) > 0, wanted))
+    return bool(x.numel() < fewest(op, x.is_cuda, last_axes(x) > 0, wanted, x.dtype in HALVES))
 
 
 class Small(NamedTuple):
@@ -108,7 +110,7 @@ class Small(NamedTuple):
     fewest: tuple[float, float]
     """Whether or not a gradient is wanted."""
     right: tuple[bool, bool]
-    """Whether no layout and no dtype has a defect."""
+    """Whether no layout of float32 and float64 has a defect."""
     call: Callable[[Tensor, tuple[Any, ...]], Any]
     """Torch's own kernel, of the arguments as they were written: to a table 2, 2.0 and True are the
     same."""
@@ -145,6 +147,7 @@ class Route:
 
 TORCHS = Route(None, (True, True))
 is_compiled, is_grad_enabled, DOUBLE = torch.compiler.is_dynamo_compiling, torch.is_grad_enabled, torch.float64
+FULL = (torch.float32, torch.float64)
 
 
 FUNCTIONS: dict[str, Function] = {}
@@ -185,16 +188,21 @@ class Function:
                 cuda = x.is_cuda
                 if (
                     x.numel() < fewest[cuda]
-                    and (not cuda or raw_stream(x.get_device()) == 0)  # graphs are captured on other ones
                     and function_modes() == 0
+                    # CUDA graphs are captured on other streams; on the CPU half floats have defects
+                    and (raw_stream(x.get_device()) == 0 if cuda else x.dtype in FULL and not x.is_neg())
                 ):
                     if right[cuda]:
                         return call(x, arguments)
                     wanted = x.requires_grad and is_grad_enabled()
-                    # no defect is known where nothing is differentiated or channels lie apart
-                    if (not wanted and x.dtype is not DOUBLE and active_transform() is None and not is_dual()) or (
-                        x.is_contiguous() and x.stride(self.channel) > 1
-                    ):
+                    # batches without derivatives, and channels that lie apart, have no known defect
+                    if (
+                        not wanted
+                        and x.dtype is not DOUBLE
+                        and x.ndim > -self.channel
+                        and active_transform() is None
+                        and not is_dual()
+                    ) or (x.is_contiguous() and x.stride(self.channel) > 1):
                         return call(x, arguments)
                     if mended is not None and wanted:
                         if x.dtype is not DOUBLE and mended.is_needless(x):
@@ -246,7 +254,7 @@ class Function:
 
     def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
         """What a call comes to by its route."""
-        if not is_eager():
+        if not is_eager() or x.is_neg():
             return self.general(x, arguments, indices)
         try:
             key = x.shape, x.stride(), x.dtype, x.device, indices, SMALL, dumps(arguments, 2)
@@ -284,7 +292,7 @@ class Function:
             return TORCHS
         taken = x.dtype in FLOATS and x.device.type in DEVICES
         torchs = [
-            not self.is_wrong(x, arguments, indices, wanted)
+            not is_wrong(self.name, x, found.op, indices, wanted)
             and (not taken or is_small(found.op, x, wanted) or is_read_alone(found, x, wanted))
             and not is_shared(found, x)
             for wanted in (False, True)
@@ -317,15 +325,8 @@ class Function:
         if cuda and self.name == "max_pool2d":
             kernel, stride, *others = arguments
             mended = mending().Mended(kernel, kernel if stride is None else stride, *others)
-        pads = arguments[self.padding] if self.padding >= 0 else 0
-        right = is_right_throughout(self.name, "cpu", pads), is_right_throughout(self.name, "cuda", pads)
+        right = is_right_throughout(self.name, "cpu", asked.op), is_right_throughout(self.name, "cuda", asked.op)
         self.small[SMALL, arguments] = Small((least[0], least[1]), right, direct, mended)
-
-    def is_wrong(self, x: Tensor, arguments: tuple[Any, ...], indices: bool, wanted: bool) -> bool:
-        """Whether torch's own kernel is known to be wrong."""
-        pads = arguments[self.padding] if self.padding >= 0 else 0
-        holes = arguments[self.dilation] if self.dilation >= 0 else 1
-        return is_wrong(self.name, x, self.rank, pads, holes, indices, wanted)
 
     def general(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         """The answer in any context."""
@@ -337,7 +338,7 @@ class Function:
             op, wanted = found.op or decoded(found.kind, found.parameters), is_differentiated(x)
             small = is_small(op, x, x.requires_grad and torch.is_grad_enabled()) and not is_shared(found, x)
             if not taken or x.numel() == 0 or small:
-                taken = x.numel() > 0 and x.dtype is not torch.bool and self.is_wrong(x, arguments, indices, wanted)
+                taken = x.numel() > 0 and x.dtype is not torch.bool and is_wrong(self.name, x, op, indices, wanted)
         if not taken:
             return self.theirs(x, arguments, indices)
         try:
@@ -353,14 +354,14 @@ def mending() -> Any:
 
 
 def takes(x: Any, rank: int) -> bool:
-    """Whether an input is one for our engines: plain float cells, batched or not; and, in eager
-    calls, many of them."""
+    """Whether a call composed of pooling and powers is ours: of plain float cells, batched or not;
+    and, in eager calls, of half floats or of many cells."""
     if type(x) not in CLASSES or x.layout is not torch.strided or x.ndim not in (rank + 1, rank + 2) or is_recorded():
         return False
     if x.dtype not in FLOATS or x.device.type not in DEVICES:
         return False
-    wanted = x.requires_grad and torch.is_grad_enabled()
-    return torch.compiler.is_compiling() or x.numel() >= max(SMALL * (1 + wanted), 1)
+    least = 1 if x.dtype in HALVES else max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1)
+    return torch.compiler.is_compiling() or x.numel() >= least
 
 
 def is_recorded() -> bool:
@@ -424,7 +425,7 @@ def aten(name: str, kind: Any, arguments: tuple[Any, ...], indices: bool) -> Any
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
     """Our answer to eager calls on ordinary tensors like x: on a GPU a prepared call."""
     op = asked.op
-    special = asked.misses or _is_one_volume(op, x) or _is_widened(asked, x)
+    special = asked.misses or _is_one_volume(op, x)
     found = None if special else prepared.find(op, x)
     if found is None:
         return lambda t: ours(asked, t, indices)
@@ -433,7 +434,7 @@ def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
 
 def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
     """What our operator gives, with torch's value for windows that have no real cell."""
-    if _is_widened(asked, x) and torch.is_autocast_enabled("cpu"):
+    if is_widened(x, asked.rank):
         x = x.float()
     found = _run(asked, x, indices)
     if not asked.misses:
@@ -443,10 +444,10 @@ def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
     return (value, *places) if indices else value
 
 
-def _is_widened(asked: Asked, x: Tensor) -> bool:
-    """Whether torch pools these half floats in float32 under autocast on the CPU: those of rank
-    3."""
-    return x.dtype in HALVES and x.device.type == "cpu" and asked.rank == 3
+def is_widened(x: Tensor, rank: int) -> bool:
+    """Whether torch pools these half floats in float32: those of rank 3, under autocast on the
+    CPU."""
+    return rank == 3 and x.dtype in HALVES and x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
 
 
 def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
