@@ -97,6 +97,13 @@ def test_no_defect_is_reached():
         never_reached(defect)
 
 
+def test_maxima_of_magnitudes_reach_no_defect():
+    """lp_pool*d with an infinite norm is a maximum."""
+    x = torch.randn(2, 3, 4, 5).to(memory_format=torch.channels_last)
+    for norm in (torch.inf, -torch.inf):
+        assert torch.equal(functional.lp_pool3d(x, norm, 2), F.lp_pool3d(x.contiguous(), norm, 2))
+
+
 def test_sound_neighbours_stay_torchs(monkeypatch):
     """Calls that no entry affects are still torch's: entries are no wider than their conditions."""
     asked = []

@@ -353,14 +353,14 @@ def mending() -> Any:
     return importlib.import_module(".mended", __package__)
 
 
-def takes(x: Any, rank: int) -> bool:
+def takes(x: Any, rank: int, small: bool) -> bool:
     """Whether a call composed of pooling and powers is ours: of plain float cells, batched or not;
-    and, in eager calls, of half floats or of many cells."""
+    and, in eager calls, of half floats or of many cells, unless small inputs are ours too."""
     if type(x) not in CLASSES or x.layout is not torch.strided or x.ndim not in (rank + 1, rank + 2) or is_recorded():
         return False
     if x.dtype not in FLOATS or x.device.type not in DEVICES:
         return False
-    least = 1 if x.dtype in HALVES else max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1)
+    least = 1 if small or x.dtype in HALVES else max(SMALL * (1 + (x.requires_grad and torch.is_grad_enabled())), 1)
     return torch.compiler.is_compiling() or x.numel() >= least
 
 
