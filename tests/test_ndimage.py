@@ -258,6 +258,19 @@ def test_any_cval_is_taken_and_stays_at_the_edge(cval):
     for x in (np.array([3, 9, 6], np.uint8), np.array([3.0, 9.0, 6.0])):
         for name, inside in (("maximum_filter", 9), ("minimum_filter", 3), ("uniform_filter", 6)):
             assert getattr(ours, name)(x, size=3, mode="constant", cval=cval)[1] == inside
+            assert getattr(ours, name)(x, size=3, cval=cval)[1] == inside
+
+
+@pytest.mark.parametrize("name", [*EXTREMA, *COMPOSED, "uniform_filter", "correlate", "convolve"])
+@pytest.mark.parametrize("x", [np.array(5.0), np.array(5, np.uint8), np.zeros((0, 3)), np.zeros((2, 0), np.int16)])
+def test_single_and_no_cells(name, x):
+    ones = np.ones((3, 2)[: x.ndim])
+    args = {"correlate": {"weights": ones}, "convolve": {"weights": ones}, "uniform_filter": {"size": 3}}
+    calls = [args[name]] if name in args else [{"size": 3}, {"footprint": ones}]
+    for options in calls if name in args or name in EXTREMA[:2] else [*calls, {"structure": ones}]:
+        want, got = (getattr(library, name)(x, **options) for library in (scipy_ndimage, ours))
+        assert got.dtype == want.dtype
+        np.testing.assert_array_equal(got, want)
 
 
 def test_large_footprints_are_evaluated_in_slabs(monkeypatch):
@@ -306,6 +319,7 @@ REFUSED = {
     "size": ("maximum_filter1d", (X, 0), {}),
     "axis": ("uniform_filter1d", (X, 3), {"axis": 2}),
     "axes": ("uniform_filter", (X, 3), {"axes": (0, 5)}),
+    "an axis of no axes": ("maximum_filter1d", (1.0, 3), {}),
     "axes named twice": ("uniform_filter", (X, 3), {"axes": (0, 0)}),
     "axes in floats": ("uniform_filter", (X, 3), {"axes": (0.5,)}),
     "complex": ("maximum_filter", (X + 1j, 3), {}),
@@ -313,6 +327,8 @@ REFUSED = {
     "text": ("minimum_filter", (np.array(["a", "b"]), 3), {}),
     "shape of the output": ("maximum_filter", (X, 3), {"output": np.zeros((2, 2))}),
     "real output of complex cells": ("uniform_filter", (X + 1j, 3), {"output": np.zeros((3, 4))}),
+    "complex output of real cells": ("uniform_filter", (X, 3), {"output": np.complex64}),
+    "complex output of a maximum": ("maximum_filter", (X, 3), {"output": np.zeros((3, 4), complex)}),
     "complex cval": ("correlate", (X, np.ones((2, 2)) * 1j), {"cval": 1j}),
 }
 
@@ -336,6 +352,12 @@ def test_rows_of_several_lengths_are_refused_by_name(argument):
         calls.get(argument, ours.maximum_filter)(**given)
     with pytest.raises(SpecgradError, match="block_reduce: cval='a': must be a number"):
         ours.block_reduce(X, 2, np.max, cval="a")
+    with pytest.raises(SpecgradError, match="block_reduce: func_kwargs=3: must be a dict of keyword arguments"):
+        ours.block_reduce(X, 2, np.max, func_kwargs=3)
+    with pytest.raises(SpecgradError, match="correlate1d: axis=2: specified axis"):
+        ours.correlate1d(X, [1.0, 2.0], axis=2)
+    with pytest.raises(SpecgradError, match="block_reduce: cval=300: int8 does not have it; cast the image"):
+        ours.block_reduce(X.astype(np.int8), 5, np.max, cval=300)
 
 
 def test_signatures_are_those_of_scipy():

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numbers
 import operator
 import warnings
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -92,7 +92,7 @@ def filtered_axes(name: str, axes: Any, rank: int) -> tuple[int, ...]:
     """`axes` counted from 0; None means all axes."""
     if axes is None:
         return tuple(range(rank))
-    entries = list(axes) if isinstance(axes, Iterable) else [axes]
+    entries = list(axes) if np.iterable(axes) else [axes]
     places = tuple(axis_of(name, "axes", entry, rank) for entry in entries)
     if len(set(places)) != len(places):
         raise refusal(ArgumentError, name, "axes", axes, "axes must be unique", "name each axis once")
@@ -108,7 +108,8 @@ def axis_of(name: str, argument: str, value: Any, rank: int) -> int:
         raise refusal(FilterTypeError, name, argument, value, rule, "write a whole number") from None
     if not -rank <= axis < rank:
         rule = f"specified axis: {axis} is out of range for {rank} axes"
-        raise refusal(FilterAxisError, name, argument, value, rule, f"write an axis from {-rank} to {rank - 1}")
+        remedy = f"write an axis from {-rank} to {rank - 1}" if rank else "give an array that has axes"
+        raise refusal(FilterAxisError, name, argument, value, rule, remedy)
     return axis % rank
 
 
@@ -200,11 +201,9 @@ def output_dtype(name: str, output: Any, x: Array) -> np.dtype[Any]:
         dtype = output.dtype
     if complex_result and dtype.kind != "c":
         raise refusal(FilterError, name, "output", output, "output must have complex dtype", "name a complex type")
-    return dtype if dtype.kind in "biuc" or dtype.itemsize in (4, 8) else _unsupported(name, output)
-
-
-def _unsupported(name: str, output: Any) -> Any:
-    raise refusal(FilterError, name, "output", output, "data type not supported", "name float32 or float64")
+    if (dtype.kind == "c" and not complex_result) or (dtype.kind == "f" and dtype.itemsize not in (4, 8)):
+        raise refusal(FilterError, name, "output", output, "data type not supported", "name float32 or float64")
+    return dtype
 
 
 def delivered(result: Array, output: Any) -> Array:

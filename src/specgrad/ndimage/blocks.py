@@ -33,13 +33,19 @@ def block_reduce(
         raise refusal(FilterTypeError, name, "image", x, f"data type not supported: {x.dtype}", "cast to a number type")
     if not callable(func):
         raise refusal(ArgumentError, name, "func", func, "must be a function of an array and axis", "give e.g. np.max")
+    if not isinstance(func_kwargs, dict | None):
+        rule = f"must be a dict of keyword arguments, got {type(func_kwargs).__name__}"
+        raise refusal(ArgumentError, name, "func_kwargs", func_kwargs, rule, 'write e.g. {"dtype": np.float64}')
     if not isinstance(cval, numbers.Number | np.bool_):
         rule = f"must be a number, got {type(cval).__name__}"
         raise refusal(FilterTypeError, name, "cval", cval, rule, "write a number")
     sizes = checks.per_axis(name, "block_size", block_size, x.ndim, 1)
     filling: Any = cval
     short = [-n % size for n, size in zip(x.shape, sizes, strict=True)]
-    wide = np.pad(x, [(0, more) for more in short], constant_values=filling) if any(short) else x
+    try:
+        wide = np.pad(x, [(0, more) for more in short], constant_values=filling) if any(short) else x
+    except (OverflowError, ValueError):
+        raise refusal(ArgumentError, name, "cval", cval, f"{x.dtype} does not have it", "cast the image") from None
     if not func_kwargs and wide.size and wide.ndim:
         if func in (np.max, np.min) and wide.dtype.kind in "iuf" and wide.dtype.itemsize <= 8:
             return pooled(wide, sizes, func is np.min)

@@ -198,6 +198,7 @@ def _by_footprint(
     """The extremum over the marked cells, slab by slab along the first axis."""
     if not x.size:
         return x.copy()
+    shape, x = x.shape, np.atleast_1d(x)
     cells = x.view(np.uint8) if x.dtype == np.bool_ else x
     wide = extended(cells, lines, converted(np.array(cval), cells.dtype))
     reach = {each.axis: each.size - 1 for each in lines}.get(0, 0)
@@ -211,7 +212,7 @@ def _by_footprint(
             _fold_runs(part, axes, marks, lowest, y[slab])
         else:
             y[slab] = _fold_sums(part, axes, marks, weights, lowest, y[slab].shape)
-    return y.view(np.bool_) if x.dtype == np.bool_ and weights is None else y
+    return (y.view(np.bool_) if x.dtype == np.bool_ and weights is None else y).reshape(shape)
 
 
 def _fold_runs(part: Array, axes: Sequence[int], marks: Array, lowest: bool, y: Array) -> None:

@@ -27,6 +27,7 @@ def integer_mean(x: Array, lines: Sequence[Line], cval: float) -> Array | None:
         return None
     from ..engines.cpu.codegen import CodegenError
 
+    filling = int(cval) if any(line.mode == "constant" for line in lines) else 0
     x, rest = np.ascontiguousarray(x), list(lines)
     last = x.ndim - 1
     while rest:
@@ -40,7 +41,7 @@ def integer_mean(x: Array, lines: Sequence[Line], cval: float) -> Array | None:
         height = x.shape[start] if rows else math.prod(x.shape[:last])
         y = room(x.shape, x.dtype)
         try:
-            step = _step(x.dtype.name, (planes, height, math.prod(x.shape[stop:])), rows, columns, int(cval))
+            step = _step(x.dtype.name, (planes, height, math.prod(x.shape[stop:])), rows, columns, filling)
         except CodegenError:
             return None
         step.call(x, y)

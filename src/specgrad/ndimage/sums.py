@@ -161,7 +161,7 @@ def correlate1d(
     origin: int = 0,
 ) -> Array:
     """Σ weight · cell along an axis, as `scipy.ndimage.correlate1d`."""
-    return _weighted("correlate1d", input, weights, output, mode, cval, origin, [axis], convolution=False)
+    return _weighted("correlate1d", input, weights, output, mode, cval, origin, axis, convolution=False)
 
 
 def convolve1d(
@@ -174,7 +174,7 @@ def convolve1d(
     origin: int = 0,
 ) -> Array:
     """Σ weight · cell along an axis, the weights turned round, as `scipy.ndimage.convolve1d`."""
-    return _weighted("convolve1d", input, weights, output, mode, cval, origin, [axis], convolution=True)
+    return _weighted("convolve1d", input, weights, output, mode, cval, origin, axis, convolution=True)
 
 
 def _weighted(
@@ -189,6 +189,8 @@ def _weighted(
     convolution: bool,
 ) -> Array:
     x, w = arguments.image(name, input, complex_too=True), _weights(name, weights)
+    if name.endswith("1d"):
+        axes = arguments.axis_of(name, "axis", axes, x.ndim)
     places = arguments.filtered_axes(name, axes, x.ndim)
     if w.ndim != len(places) or 0 in w.shape:
         if w.ndim == 1 and len(places) == 1:
@@ -251,7 +253,9 @@ def _joined(real: Array, imaginary: Array, dtype: np.dtype[Any]) -> Array:
 def _correlated(x: Array, w: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) -> Array:
     """A convolution of one channel over the extended array, the filtered axes behind the others."""
     w = np.where(np.abs(w) > NEGLIGIBLE, w, 0.0)
-    if not x.size or not lines:
+    if not x.size:
+        return np.empty(x.shape, dtype)
+    if not lines:
         return converted(x * w, dtype)
     work = np.float32 if x.dtype == dtype == np.float32 else np.float64
     wide = extended(x.astype(work, copy=False), lines, cval)
