@@ -20,8 +20,8 @@ import torch
 from torch import Tensor
 
 from .. import threads
-from ..engines import reference
-from ..engines.cpu import pooling, pools
+from ..engines import cpu, reference
+from ..engines.cpu import pools
 from ..engines.torch_private import active_transform
 from ..geometry import Adaptive, strides
 
@@ -171,7 +171,7 @@ def with_places(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]
     """The value of a maximum with ties "first", and its winners' places."""
     if engine(op, x) is Arrays:
         with as_many_threads():
-            found = pooling.indices(op, (as_array(x),))
+            found = cpu.indices(op, (as_array(x),))
         value, where = map(as_tensor, found)
         return laid_out(value, channels_last), laid_out(where, channels_last)
     value, codes = keep(op, x, channels_last)
@@ -195,15 +195,15 @@ class Arrays:
     @staticmethod
     def forward(op: Any, x: Tensor) -> Tensor:
         array = as_array(x)
-        if pooling.refuses(op, (array,)):
+        if cpu.refuses(op, (array,)):
             return Composed.forward(op, x)
         with as_many_threads():
-            return as_tensor(pooling.forward(op, (array,)))
+            return as_tensor(cpu.forward(op, (array,)))
 
     @staticmethod
     def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
         with as_many_threads():
-            value, kept = pooling.keep(op, (as_array(x),))
+            value, kept = cpu.keep(op, (as_array(x),))
         return as_tensor(value), as_tensor(pools.codes_as_array(kept))
 
     @staticmethod
@@ -217,7 +217,7 @@ class Arrays:
                     pools.push(Arrays._winners(op, source, moved.shape, last_axes(dx), moved.dtype), moved)
                 )
             x = as_array(source)
-            return as_tensor(pooling.push(op, (x,), pooling.recall(op, (x,)), (moved,)))
+            return as_tensor(cpu.push(op, (x,), cpu.recall(op, (x,)), (moved,)))
 
     @staticmethod
     def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
@@ -230,7 +230,7 @@ class Arrays:
                 gx = pools.pull(Arrays._winners(op, source, shape, channels_last, arriving.dtype), arriving)
             else:
                 x = as_array(source)
-                gx = pooling.pull(op, (x,), pooling.recall(op, (x,)), arriving)[0]
+                gx = cpu.pull(op, (x,), cpu.recall(op, (x,)), arriving)[0]
         return as_tensor(gx.reshape(shape))
 
     @staticmethod

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..engines.cpu import pooling
+from ..engines import cpu
 from . import kernels
 from .kernels import as_array, as_many_threads, as_tensor
 
@@ -42,7 +42,7 @@ class Nest(NamedTuple):
 def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
     """The value, the tensors to save, x being the first, and the rest."""
     engine = kernels.engine(op, x)
-    if engine is kernels.Arrays and not pooling.refuses(op, (as_array(x),)):
+    if engine is kernels.Arrays and not cpu.refuses(op, (as_array(x),)):
         return _keep_arrays(op, x)
     return engine.forward(op, x), [x], None
 
@@ -58,7 +58,7 @@ def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], nest: Nest | None, last
 def _keep_arrays(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest]:
     array = as_array(x)
     with as_many_threads():
-        value, kept = pooling.keep(op, (array,))
+        value, kept = cpu.keep(op, (array,))
     saved: list[Tensor] = [x]
     numbers: dict[int, int] = {}
 
@@ -89,8 +89,8 @@ def _pull_arrays(op: Any, gy: Tensor, saved: tuple[Tensor, ...], kept: Nest) -> 
     array = as_array(x)
     with as_many_threads():
         same = x.stride() == kept.step  # a hook may have brought x back in another layout
-        remembered = unpacked(kept.nest) if same else pooling.recall(op, (array,))
-        return as_tensor(pooling.pull(op, (array,), remembered, as_array(gy))[0])
+        remembered = unpacked(kept.nest) if same else cpu.recall(op, (array,))
+        return as_tensor(cpu.pull(op, (array,), remembered, as_array(gy))[0])
 
 
 def _mapped(function: Any, node: Any) -> Any:

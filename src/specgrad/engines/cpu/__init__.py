@@ -8,7 +8,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import convolution, moves, network, norms, pooling, prepared  # noqa: F401 - four enter what they run elsewhere
+# moves, norms and prepared enter what they run elsewhere
+from . import convolution, fallback, moves, network, norms, pooling, prepared  # noqa: F401
+from .codegen import CodegenError
+from .operands import is_plain_array
 
 PARTS: dict[type[Any], Any] = {
     **dict.fromkeys(pooling.REDUCES, pooling),
@@ -28,26 +31,37 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     return found.refuses(op, operands) if found else f"it does not run {op.__class__.__name__}"
 
 
+def _run(rule: str, op: Any, operands: tuple[Any, ...], *rest: Any) -> Any:
+    """What the operator's part computes, or the specification where a kernel cannot be compiled."""
+    try:
+        return getattr(PARTS[op.__class__], rule)(op, operands, *rest)
+    except CodegenError as problem:
+        fallback.warn(op, problem)
+    return getattr(fallback, rule)(op, operands, *rest)
+
+
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return part(op.__class__).forward(op, operands, out)
+    return _run("forward", op, operands, out)
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    kept: tuple[Any, Any] = part(op.__class__).keep(op, operands, out)
+    kept: tuple[Any, Any] = _run("keep", op, operands, out)
     return kept
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
-    return part(op.__class__).recall(op, operands)
+    return _run("recall", op, operands)
 
 
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    found: tuple[Any, Any] = part(op.__class__).indices(op, operands, out)
+    found: tuple[Any, Any] = _run("indices", op, operands, out)
     return found
 
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
-    return part(op.__class__).push(op, operands, kept, tangents, out)
+    if all(t is None or is_plain_array(t) for t in tangents):
+        return _run("push", op, operands, kept, tangents, out)
+    return fallback.push(op, operands, kept, tangents, out)
 
 
 def pull(
@@ -58,16 +72,19 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: Any = None,
 ) -> tuple[Any, ...]:
-    pulled: tuple[Any, ...] = part(op.__class__).pull(op, operands, kept, cotangent, wanted, out)
+    if not is_plain_array(cotangent):
+        return fallback.pull(op, operands, kept, cotangent, wanted, out)
+    pulled: tuple[Any, ...] = _run("pull", op, operands, kept, cotangent, wanted, out)
     return pulled
 
 
-def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
-    return pooling.vjp(op, operands, cotangent) if part(op.__class__) is pooling else NotImplemented
+def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> tuple[Any, ...]:
+    return pull(op, operands, recall(op, operands), cotangent)
 
 
-def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    return pooling.jvp(op, operands, tangents) if part(op.__class__) is pooling else NotImplemented
+def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    value, kept = keep(op, operands)
+    return value, push(op, operands, kept, tangents)
 
 
 def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:

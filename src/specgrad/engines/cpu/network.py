@@ -25,9 +25,7 @@ from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result
-from .. import reference
-from .fallback import or_by_statement
-from .operands import handed_over, is_float, is_plain_array
+from .operands import handed_over, is_float
 
 TAKES = (
     "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
@@ -61,12 +59,10 @@ def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[A
     return (room(shape, np.dtype(np.float32)) if dtype.itemsize == 2 else final), final
 
 
-@or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     return _kept(op, operands, out)[0]
 
 
-@or_by_statement
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     return _kept(op, operands, out)
 
@@ -90,10 +86,7 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     return keep(op, operands)[1] if op.keeps else None
 
 
-@or_by_statement
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
-    if not all(t is None or is_plain_array(t) for t in tangents):
-        return reference.push(op, operands, reference.recall(op, operands), tangents, out)
     dtype = operands[0].dtype
     wide = tuple(widened(x, dtype) for x in operands)
     shape = output_shape(op, tuple([np.shape(x) for x in operands]))
@@ -107,7 +100,6 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         return handed_over(total, empty(shape, dtype) if out is None else out)
 
 
-@or_by_statement
 def pull(
     op: Any,
     operands: tuple[Any, ...],
@@ -116,8 +108,6 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: tuple[Any, ...] | None = None,
 ) -> tuple[Any, ...]:
-    if not is_plain_array(cotangent):
-        return reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
     pulled: list[Any] = []
     dtype = operands[0].dtype
     wide = tuple(widened(x, dtype) for x in operands)

@@ -26,10 +26,10 @@ from ...ops.pool import MinPool, SumPool
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result, refuse_table
 from .. import REDUCTIONS, reference
-from . import pools, tied, weighted
+from . import fallback, pools, tied, weighted
 from .codegen import CodegenError
-from .fallback import ByStatement, or_by_statement, warn
-from .operands import cell_of, is_plain_array
+from .fallback import ByStatement
+from .operands import cell_of
 from .steps import Step
 
 REDUCES: dict[type[Any], str] = {**REDUCTIONS, MinPool: "max", SumPool: "mean"}
@@ -67,17 +67,16 @@ def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str
         try:
             how = weighted.weighted_of(op, shape, native(dtype))
         except CodegenError as problem:
-            warn(op, problem)
+            fallback.warn(op, problem)
             return str(problem)
         if how is None:
             return f"it takes up to {weighted.TAPS} taps, and windows up to {weighted.APART} cells apart, along an axis"
     return None
 
 
-@functools.cache
 def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
     """The same numbers in this machine's order of bytes."""
-    return dtype.newbyteorder("=")
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def _check_result(op: Any, x: Array, out: Any) -> None:
@@ -85,7 +84,6 @@ def _check_result(op: Any, x: Array, out: Any) -> None:
         check_out(op.name, out, output_shape(op, (x.shape,)), native(x.dtype))
 
 
-@or_by_statement
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     (x,) = operands
     reduces = REDUCES[type(op)]
@@ -103,7 +101,6 @@ def _smooth(op: Any, x: Array) -> Any:
     return weighted.weighted_of(op, x.shape, native(x.dtype)) if x.size else None
 
 
-@or_by_statement
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     reduces = REDUCES[type(op)]
@@ -114,12 +111,9 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         return pools.keep_maximum(op, x, out)
     if reduces == "max":
         value = pools.maximum(op, x, out)
-        return value, tied.keep(op, x, value) or ByStatement(reference.recall(op, operands))
+        return value, tied.keep(op, x, value) or fallback.recall(op, operands)
     how = _smooth(op, x)
-    if how is not None:
-        return weighted.keep_smooth(how, x, out)
-    value, by_statement = reference.keep(op, operands, out)
-    return value, ByStatement(by_statement)
+    return fallback.keep(op, operands, out) if how is None else weighted.keep_smooth(how, x, out)
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
@@ -127,7 +121,6 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
     return pools.seen(op, x, any_order=True)[0] if REDUCES[type(op)] == "mean" else keep(op, operands)[1]
 
 
-@or_by_statement
 def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
     (x,) = operands
     _check_result(op, x, out)
@@ -135,31 +128,21 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
     return value, pools.indices(kept)
 
 
-@or_by_statement
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     (x,), (dx,) = operands, tangents
-    if dx is None:
-        dx = np.zeros_like(x)
-    if not is_plain_array(dx):
-        return reference.push(op, operands, reference.recall(op, operands), tangents, out)
-    dx = admitted(native(x.dtype), op.name, "tangent of x", dx)
+    dx = np.zeros_like(x) if dx is None else admitted(native(x.dtype), op.name, "tangent of x", dx)
     if isinstance(kept, ByStatement):
-        return reference.push(op, operands, kept.kept, (dx,), out)
+        return fallback.push(op, operands, kept, (dx,), out)
     _check_result(op, x, out)
     if out is not None and np.may_share_memory(out, dx):
         return write(op.name, push(op, operands, kept, (dx,)), out)
-    if isinstance(kept, pools.Pool):
-        return pools.average(op, dx, out)
-    return MODULES[type(kept)].push(kept, dx, out)
+    return DERIVATIVES[type(kept)][0](kept, dx, out)
 
 
-@or_by_statement
 def pull(
     op: Any, operands: tuple[Any, ...], kept: Any, cotangent: Any, wanted: Any = None, out: Any = None
 ) -> tuple[Any, ...]:
     (x,) = operands
-    if not is_plain_array(cotangent):
-        return reference.pull(op, operands, reference.recall(op, operands), cotangent)
     gy = admitted(native(x.dtype), op.name, "cotangent", cotangent)
     target = None if out is None else out[0]
     if target is not None:
@@ -167,42 +150,8 @@ def pull(
         if np.may_share_memory(target, gy):
             return (write(op.name, pull(op, operands, kept, gy)[0], target),)
     if isinstance(kept, ByStatement):
-        return (write(op.name, reference.pull(op, operands, kept.kept, gy)[0], target),)
-    if isinstance(kept, pools.Pool):
-        return (pools.pull_average(kept, gy, target),)
-    return (MODULES[type(kept)].pull(kept, gy, target),)
-
-
-@or_by_statement
-def vjp(op: Any, operands: tuple[Any, ...], cotangent: Any) -> Any:
-    """`recall` and `pull` at once, of operands and cotangents that need no conversion."""
-    (x,) = operands
-    if type(cotangent) is not np.ndarray or cotangent.dtype != x.dtype or not x.dtype.isnative:
-        return NotImplemented
-    if REDUCES[type(op)] == "mean":
-        return (pools.pull_average(pools.seen(op, x, any_order=True)[0], cotangent),)
-    if getattr(op, "ties", None) == "first":
-        return (pools.pull(pools.keep_maximum(op, x)[1], cotangent),)
-    if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
-        return (weighted.pull(weighted.keep_smooth(how, x)[1], cotangent),)
-    return NotImplemented
-
-
-@or_by_statement
-def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Any:
-    """`keep` and `push` at once, of operands and tangents that need no conversion."""
-    (x,), (dx,) = operands, tangents
-    if type(dx) is not np.ndarray or dx.dtype != x.dtype or dx.shape != x.shape or not x.dtype.isnative:
-        return NotImplemented
-    if REDUCES[type(op)] == "mean":
-        return pools.average(op, x), pools.average(op, dx)
-    if getattr(op, "ties", None) == "first" and x.dtype.kind not in "iu":
-        value, kept = pools.keep_maximum(op, x)
-        return value, pools.push(kept, dx)
-    if REDUCES[type(op)] == "logsumexp" and (how := _smooth(op, x)) is not None:
-        value, weights = weighted.keep_smooth(how, x)
-        return value, weighted.push(weights, dx)
-    return NotImplemented
+        return fallback.pull(op, operands, kept, gy, wanted, out)
+    return (DERIVATIVES[type(kept)][1](kept, gy, target),)
 
 
 def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
@@ -230,5 +179,10 @@ def plan(op: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> dict[str, tup
     }
 
 
-MODULES: dict[Any, Any] = {pools.Kept: pools, weighted.Kept: weighted, tied.Kept: tied}
-"""Who reads what was kept."""
+DERIVATIVES: dict[Any, tuple[Any, Any]] = {
+    pools.Pool: (pools.push_average, pools.pull_average),
+    pools.Kept: (pools.push, pools.pull),
+    weighted.Kept: (weighted.push, weighted.pull),
+    tied.Kept: (tied.push, tied.pull),
+}
+"""What pushes and pulls with what was kept."""

@@ -358,6 +358,11 @@ def average(op: Any, x: Array, out: Array | None = None) -> Array:
     return handed_over(y, out)
 
 
+def push_average(pool: Pool, dx: Array, out: Array | None = None) -> Array:
+    """dy: the average of the tangents."""
+    return average(pool.op, dx, out)
+
+
 def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
     """gx: at each cell the shares of the windows that read it."""
     memory, gx = cotangent(pool, out)
