@@ -27,7 +27,7 @@ from .axes import (
     window_of,
 )
 from .codegen.builder import Cell
-from .codegen.combine import LogSumExp, SmoothMax, Sum, combine_of, working
+from .codegen.combine import ArgMax, LogSumExp, Max, SmoothMax, Sum, working
 from .emitters import along, bins, channels, direct, runs, tiles
 from .gathers import Gather, channels_step, phases_step
 from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step, tiled
@@ -68,9 +68,11 @@ class Fold(NamedTuple):
         if name.startswith("lse"):
             is_end, negative = last and self.ends != "pairs", name == "lse-"
             return SmoothMax(cell, negative, self.ends == "kept") if is_end else LogSumExp(cell, negative)
-        if name != "sum":
-            name = "any_" + name if not ordered else "nan_" + name if self.exact else name
-        made = combine_of(name, cell, self.codes)
+        if name == "sum":
+            return Sum(cell)
+        how = name.endswith("min"), self.exact, ordered
+        by_codes = name.startswith("arg") or (self.exact and not ordered)  # which tell what is first
+        made = ArgMax(cell, self.codes, *how) if by_codes else Max(cell, *how)
         made.guards = made.guards and first
         return made
 
@@ -91,7 +93,7 @@ class Planner:
         stop = len(self.axes)
         for turn, (walk, count) in enumerate(passes):
             self.first, self.last = turn == 0, turn == len(passes) - 1
-            self.combine = self._combine()
+            self.combine = self.fold.combine(self._cell, self.ordered, self.first, self.last)
             names, self.divided = self._arrays(turn, stop - count), self._divides(walk, count)
             self.steps.append(getattr(self, "_" + walk)(stop - count, stop)._replace(arrays=names))
             stop -= count
@@ -122,12 +124,6 @@ class Planner:
         fold = self.fold
         sizes = [axis.size for axis in self.axes[:done]] + [axis.length for axis in self.axes[done:]]
         return fold.planes * math.prod(sizes) * fold.inner
-
-    def _combine(self) -> Sum:
-        fold, cell = self.fold, self._cell
-        if not self.ordered and fold.what != "sum" and fold.exact:
-            return combine_of("any_nan_arg" + fold.what[-3:], cell, fold.codes)
-        return fold.combine(cell, self.ordered, self.first, self.last)
 
     @property
     def _cell(self) -> Cell:

@@ -111,20 +111,26 @@ class Sum:
 
 
 class Max(Sum):
-    """The greatest cell, or the `least`, of equal ones the first. Right where there is no NaN;
-    padding is a number that changes no value."""
+    """The greatest cell, or the `least`, of equal ones the first; padding is a number that changes
+    no value.
+
+    Where there are NaNs, the last of them wins if it is `exact`, and else it is wrong. Unless parts
+    are `ordered`, row-major, it is right only where there is no -0.0, whose bits may not be those
+    of the first.
+    """
 
     name, overlaps = "max", True
-    takes_nan = False
-    """Whether it is right where there are NaNs: the last of them wins."""
 
-    def __init__(self, cell: Cell, taps: int = 1, least: bool = False) -> None:
+    def __init__(self, cell: Cell, least: bool = False, exact: bool = False, ordered: bool = True) -> None:
         super().__init__(cell)
-        self.least = least
-        self.name = self.name.replace("max", "min") if least else self.name
+        self.least, self.exact, self.ordered = least, exact, ordered
         self.identity = greatest(cell) if least else lowest(cell)
-        self.guards = cell.is_float and not self.takes_nan
-        self.codes = code_cell(taps) if self.counts else None
+        self.guards = cell.is_float and not exact
+        self.guards_zero = not ordered and not self.counts
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return *super().key, self.least, self.exact, self.ordered
 
     def finish(self, k: Kernel, part: Part) -> Part:
         return part
@@ -136,108 +142,62 @@ class Max(Sum):
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
         """Where the later part takes the lead."""
         leads = self.leads(one, two)
-        return leads | two[0].differs(two[0]) if self.takes_nan and self.cell.is_float else leads
+        return leads | two[0].differs(two[0]) if self.exact and self.cell.is_float else leads
 
     def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
         return [k.select(self.wins(k, one, two), two[0], one[0])]
 
 
-class NaNMax(Max):
-    """The greatest cell, where there may be NaNs."""
-
-    name, takes_nan = "nan_max", True
-
-
 class ArgMax(Max):
-    """The greatest cell and its code, the number of its tap. Right where there is no NaN, and where
-    padding cannot tie with a cell."""
+    """The greatest cell and its code, the number of its tap; of equal cells that with the lesser
+    code wins, and of NaNs that with the greater one. Right, unless it is `exact`, where there is no
+    NaN, and where padding cannot tie with a cell."""
 
     name, counts = "argmax", True
 
+    def __init__(self, cell: Cell, taps: int, least: bool = False, exact: bool = False, ordered: bool = True) -> None:
+        super().__init__(cell, least, exact, ordered)
+        self.codes: Cell = code_cell(taps)
+        self.masks = exact and ordered
+        self.none = no_winner(self.codes)
+        """The code of padding where it is told from cells."""
+
     def cells(self) -> list[Cell]:
-        assert self.codes is not None
         return [working(self.cell), self.codes]
 
     def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
-        assert self.codes is not None
-        return [cells, k.number(self.codes, tap, cells.lanes)]
-
-    def nothing(self, k: Kernel, lanes: int) -> Part:
-        return self.first(k, super().nothing(k, lanes)[0], 0)
-
-    def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
-        wins = self.wins(k, one, two)
-        return [k.select(wins, two[0], one[0]), k.select(wins, self.shifted(k, two[1], shift), one[1])]
-
-    def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
-        """A code, so many taps further on."""
-        return code + shift
-
-
-class NaNArgMax(ArgMax):
-    """The same for all numbers: the last NaN wins, and any cell wins over padding, whose code is
-    all ones."""
-
-    name, takes_nan, masks = "nan_argmax", True, True
-
-    def __init__(self, cell: Cell, taps: int, least: bool = False) -> None:
-        super().__init__(cell, taps, least)
-        assert self.codes is not None
-        self.none = no_winner(self.codes)
-
-    def first(self, k: Kernel, cells: Value, tap: int, real: Value | None = None) -> Part:
-        cells, code = super().first(k, cells, tap)
+        code = k.number(self.codes, tap, cells.lanes)
         return [cells, code if real is None else k.select(real, code, self.none)]
 
     def nothing(self, k: Kernel, lanes: int) -> Part:
-        assert self.codes is not None
-        return [super().nothing(k, lanes)[0], k.number(self.codes, self.none, lanes)]
-
-    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return (super().wins(k, one, two) | one[1].equals(self.none)) & two[1].differs(self.none)
-
-    def shifted(self, k: Kernel, code: Value, shift: int) -> Value:
-        return k.select(code.equals(self.none), code, code + shift) if shift else code
-
-
-class AnyMax(Max):
-    """The greatest cell, joined in any order. Right where there is no NaN and no -0.0, whose bits
-    may not be those of the first."""
-
-    name, guards_zero = "any_max", True
-
-
-class AnyArgMax(ArgMax):
-    """The greatest cell and its code, joined in any order: of equal cells that with the lesser code
-    wins. Right where there is no NaN."""
-
-    name = "any_argmax"
+        return self.first(k, super().nothing(k, lanes)[0], self.none if self.masks else 0)
 
     def join(self, k: Kernel, one: Part, two: Part, shift: int = 0) -> Part:
-        return super().join(k, one, [two[0], two[1] + shift])
+        if not self.ordered:  # codes are compared
+            two, shift = [two[0], two[1] + shift], 0
+        wins = self.wins(k, one, two)
+        return [k.select(wins, two[0], one[0]), k.select(wins, self.shifted(k, two[1], shift), one[1])]
+
+    def shifted(self, k: Kernel, code: Value, shift: Any) -> Value:
+        """A code, so many taps further on; that of padding stays."""
+        moved = code + shift
+        return k.select(code.equals(self.none), code, moved) if self.masks and moved is not code else moved
 
     def follow(self, k: Kernel, one: Part, two: Part) -> Part:
-        wins = super().wins(k, one, two)
-        return [k.select(wins, two[0], one[0]), k.select(wins, two[1], one[1])]
+        if self.exact:
+            return self.join(k, one, two)
+        leads = self.leads(one, two)
+        return [k.select(leads, two[0], one[0]), k.select(leads, two[1], one[1])]
 
     def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        return self.leads(one, two) | (two[0].equals(one[0]) & (two[1] < one[1]))
-
-
-class AnyNaNArgMax(AnyArgMax):
-    """The same for all numbers: of NaNs that with the greater code wins."""
-
-    name, takes_nan = "any_nan_argmax", True
-
-    def follow(self, k: Kernel, one: Part, two: Part) -> Part:
-        return self.join(k, one, two)
-
-    def wins(self, k: Kernel, one: Part, two: Part) -> Value:
-        greater = super().wins(k, one, two)
-        if not self.cell.is_float:
-            return greater
+        if self.ordered:
+            wins = super().wins(k, one, two)
+            return (wins | one[1].equals(self.none)) & two[1].differs(self.none) if self.masks else wins
+        wins = self.leads(one, two) | (two[0].equals(one[0]) & (two[1] < one[1]))
+        if not self.exact or not self.cell.is_float:
+            return wins
         is_nan, was_nan = two[0].differs(two[0]), one[0].differs(one[0])
-        return greater | (is_nan & (~was_nan | (two[1] > one[1])))
+        return wins | (is_nan & (~was_nan | (two[1] > one[1])))
 
 
 class LogSumExp(Sum):
@@ -313,16 +273,6 @@ def weight(k: Kernel, cells: Value, value: Value) -> Value:
 def scalar(k: Kernel, like: Value) -> Value:
     """β in all lanes."""
     return k.splat(k.beta, like.lanes) if like.lanes else k.beta
-
-
-COMBINES = {kind.name: kind for kind in (Sum, Max, NaNMax, ArgMax, NaNArgMax, AnyMax, AnyArgMax, AnyNaNArgMax)}
-
-
-def combine_of(name: str, cell: Cell, taps: int) -> Sum:
-    """A combine by its name, of cells of this type; `taps` is how many codes there are. Each "max"
-    has a "min"."""
-    kind: Any = COMBINES[name.replace("min", "max")]
-    return kind(cell, taps, name.endswith("min")) if issubclass(kind, Max) else kind(cell)
 
 
 def working(cell: Cell) -> Cell:

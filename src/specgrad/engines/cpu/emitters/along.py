@@ -135,9 +135,8 @@ class _Along(Walk):
         """A code, so many taps of this axis further on."""
         k = self.kernel
         by = k.cast(taps * self.how.width, code.element, code.signed)
-        moved = code + k.splat(by, code.lanes)
-        none = getattr(self.combine, "none", None)
-        return moved if none is None else k.select(code.equals(none), code, moved)
+        moved: Value = self.combine.shifted(k, code, k.splat(by, code.lanes))
+        return moved
 
     def _part(self, index: Number, lanes: int) -> Part:
         """What is known of the cells from `index` on."""
