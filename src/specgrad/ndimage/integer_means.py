@@ -84,7 +84,7 @@ def _step(name: str, shape: tuple[int, int, int], rows: Line | None, columns: Li
     how = moving_mean.MovingMean(cell, total, taps[0], taps[1], lanes)
     items, scratch = planes * given["bands"], 3 * pitch * total.size
     some = max(1, min(BAND * 256 // max(band * width, 1), -(-items // 64)))
-    return steps.step(moving_mean.emit, how, given, items, some, "sums that move", ("x", "y"), scratch)
+    return steps.step(moving_mean.emit, how, given, items, some, "sums that move", scratch)
 
 
 def _beyond(line: Line | None, length: int) -> Array:

@@ -227,5 +227,4 @@ def winners_step(
     scratch = 4 * size * inner if how.widens else 0
     some = max(grain(planes, size * inner), min(how.planes, planes // 32))
     some = some - some % how.planes or some
-    names, reason = ("codes", "source", "target"), f"{what} by the codes of winners"
-    return step(winners.emit, how, given, planes, some, reason, names, scratch)
+    return step(winners.emit, how, given, planes, some, f"{what} by the codes of winners", scratch)

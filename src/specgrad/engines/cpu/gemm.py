@@ -168,10 +168,10 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     scratch = (cells * (chunk + skips) + tile.cells * (1 + skips)) * item + part * held
     cuts = bool(met < MET * every_tap)
     how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
-    kind, names = "vectors" + " of channels" * tile.is_turned, ("source", "packed", "bias", "target")
+    kind = "vectors" + " of channels" * tile.is_turned
     reason = f"{tile.rows} rows of {tile.vectors} {kind}, {len(tables['bands'])} bands"
     tasks = grain(p, items * parts, 64)
-    final = step(emit, how, sizes | tables, items * parts, tasks, reason, names, scratch)
+    final = step(emit, how, sizes | tables, items * parts, tasks, reason, scratch)
     return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
@@ -200,7 +200,7 @@ def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, b
     side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
     how = Packing(cell, tile.channels, side, row == 1)
     reason = "weights of a block term by term"
-    return step(emit_packing, how, sizes, items, grain(p, items, ITEMS), reason, ("weight", "packed"))
+    return step(emit_packing, how, sizes, items, grain(p, items, ITEMS), reason)
 
 
 def beside(places: Array, near: int) -> tuple[int, int]:

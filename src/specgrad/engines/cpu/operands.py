@@ -44,9 +44,15 @@ class Layout(NamedTuple):
         return back_of(self.order)
 
     def cells(self, array: Array, lengths: Shape, dtype: np.dtype[Any]) -> Array:
-        """The cells of an array that has these lengths in this order, which are copied if they do
-        not lie so."""
-        return cells_in(self, array.reshape([lengths[p] for p in self.back]), dtype)
+        """The cells of an array that has these lengths in this order, copied if they do not lie so;
+        dtype is in this machine's order of bytes."""
+        if array.shape != lengths or not is_sorted(self.order):
+            array = array.reshape([lengths[p] for p in self.back]).transpose(self.order)
+        if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
+            return array
+        copy = room(array.shape, dtype)
+        np.copyto(copy, array, casting="unsafe")
+        return copy
 
     def of_output(self, axes: tuple[Axis, ...]) -> Shape:
         """The shape of windows over the spatial axes, in this order."""
@@ -79,15 +85,9 @@ def cell_of(dtype: np.dtype[Any]) -> Cell | None:
     return CELLS.get(dtype.name)
 
 
-def cells_in(layout: Layout, array: Array, dtype: np.dtype[Any]) -> Array:
-    """The cells of an array in the order of a layout, copied if they do not lie so; dtype is in
-    this machine's order of bytes."""
-    turned = array if array.flags.c_contiguous and is_sorted(layout.order) else array.transpose(layout.order)
-    if turned.flags.c_contiguous and turned.flags.aligned and array.dtype == dtype and array.dtype.isnative:
-        return turned
-    copy = room(turned.shape, dtype)
-    np.copyto(copy, turned, casting="unsafe")
-    return copy
+def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The same numbers in this machine's order of bytes."""
+    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 @functools.lru_cache(maxsize=512)

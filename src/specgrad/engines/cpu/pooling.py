@@ -29,7 +29,7 @@ from .. import REDUCTIONS, reference
 from . import fallback, pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement
-from .operands import cell_of
+from .operands import cell_of, native
 from .steps import Step
 
 REDUCES: dict[type[Any], str] = {**REDUCTIONS, MinPool: "max", SumPool: "mean"}
@@ -72,11 +72,6 @@ def refuses_arrays(op: Any, dtype: np.dtype[Any], shape: tuple[int, ...]) -> str
         if how is None:
             return f"it takes up to {weighted.TAPS} taps, and windows up to {weighted.APART} cells apart, along an axis"
     return None
-
-
-def native(dtype: np.dtype[Any]) -> np.dtype[Any]:
-    """The same numbers in this machine's order of bytes."""
-    return dtype if dtype.isnative else dtype.newbyteorder("=")
 
 
 def _check_result(op: Any, x: Array, out: Any) -> None:

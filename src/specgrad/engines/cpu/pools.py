@@ -24,7 +24,7 @@ from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_plan
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell, no_winner
 from .gathers import Gather, channels_step, fills_vectors, flat_step, phases_step, winners_step
-from .operands import Layout, cell_of, handed_over, is_sorted, layout_of, result_in
+from .operands import Layout, cell_of, handed_over, is_sorted, layout_of, native, result_in
 from .passes import Fold
 from .schedule import chain
 from .steps import Chain, Divisors, Step
@@ -196,7 +196,7 @@ class Pool:
             step is None and is_near and inner * self.cell.size >= limits.LANES and len(axes) == 2 and not self.is_half
         ):
             step = channels_step(axes, planes, inner, what)
-        return step._replace(arrays=("source", "codes", "target")) if step else None
+        return step
 
 
 @cached(256, Pool.cells)
@@ -227,13 +227,8 @@ def foreseen(op: Any, shape: Shape, steps: Shape | None, dtype: np.dtype[Any], a
 
 def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
     """An operator on an array, and the array's cells as kernels take them."""
-    if x.flags.carray and x.dtype.isnative:
-        pool = contiguous_pool(op, x.shape, x.dtype, any_order)
-        if pool.is_in_order:
-            return pool, x
-    dtype = x.dtype if x.dtype.isnative else x.dtype.newbyteorder("=")
-    pool = foreseen(op, x.shape, None if x.flags.c_contiguous else x.strides, dtype, any_order)
-    return pool, as_laid(pool, x, pool.layout.shape)
+    pool = foreseen(op, x.shape, None if x.flags.c_contiguous else x.strides, native(x.dtype), any_order)
+    return pool, pool.layout.cells(x, pool.layout.shape, pool.dtype)
 
 
 class Kept(NamedTuple):
@@ -322,7 +317,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     pool = kept.pool
     memory, dy = result(pool, out)
     if not pool.is_empty:
-        pool.winners("gather").call(kept.codes, as_laid(pool, dx, pool.layout.shape), memory)
+        pool.winners("gather").call(kept.codes, pool.layout.cells(dx, pool.layout.shape, pool.dtype), memory)
     return handed_over(dy, out)
 
 
@@ -333,20 +328,12 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = as_laid(pool, gy, pool.lengths)
+        arriving = pool.layout.cells(gy, pool.lengths, pool.dtype)
         if pool.gathers is not None:
             pool.gathers.call(arriving, kept.codes, memory)
         else:
             pool.winners("scatter").call(kept.codes, arriving, memory)
     return handed_over(gx, out)
-
-
-def as_laid(pool: Pool, array: Array, lengths: Shape) -> Array:
-    """The cells of an array of the operand's or the result's shape in the order of the layout, in
-    which it has these lengths."""
-    if pool.is_in_order and array.flags.carray and array.dtype == pool.dtype and array.dtype.isnative:
-        return array
-    return pool.layout.cells(array, lengths, pool.dtype)
 
 
 def average(op: Any, x: Array, out: Array | None = None) -> Array:
@@ -369,7 +356,7 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = as_laid(pool, gy, pool.lengths)
+        arriving = pool.layout.cells(gy, pool.lengths, pool.dtype)
         if pool.divisors.columns is None:
             pool.fold("spread")(arriving, memory)
         else:

@@ -92,7 +92,6 @@ def step(
     items: int,
     some: int,
     reason: str,
-    names: tuple[str, ...] = (),
     scratch: int = 0,
 ) -> Step:
     """A kernel on so many items, of which a task takes some. It is given sizes and tables, besides
@@ -100,6 +99,7 @@ def step(
     kernel, tables = compiled(emit, how), tuple(one for one in given.values() if isinstance(one, np.ndarray))
     numbers = {name: address(one) if isinstance(one, np.ndarray) else one for name, one in given.items()}
     call = Call(kernel, numbers, items, some, kernel.scratch + scratch, tables)
+    names = tuple(name for name in kernel.parameters if name not in given)
     return Step(call, names, reason, emit.__module__.rpartition(".")[2])
 
 

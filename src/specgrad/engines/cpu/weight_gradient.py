@@ -113,8 +113,7 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
         cells += (block.rows + 1) * length
     kind = "vectors of channels" if is_turned else "terms"
     reason = f"{block.rows} rows of {block.vectors} {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
-    names = "wide", "narrow", "weight"
-    made = step(emit, how, sizes | tables, items, grain(p, items, 64), reason, names, cells * item)
+    made = step(emit, how, sizes | tables, items, grain(p, items, 64), reason, cells * item)
     return Gradient(shares, taps, p.taps, made)
 
 

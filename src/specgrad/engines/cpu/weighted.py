@@ -193,21 +193,17 @@ class Weighted:
         return chain(Fold(what, exact, (own[0],), planes, inner, self.cell))
 
     @cached_property
-    def pairs(self) -> Any:
-        """The kernels of log-sum-exp."""
-        return self._smooth("pairs")
-
-    @cached_property
     def alone(self) -> Any:
         """The kernels of the smooth maximum."""
-        return self._smooth("alone")
+        return self.smooth("alone")
 
     @cached_property
     def kept(self) -> Any:
         """The kernels of the smooth maximum and what its derivatives keep."""
-        return self._smooth("kept")
+        return self.smooth("kept")
 
-    def _smooth(self, ends: str) -> Any:
+    def smooth(self, ends: str) -> Any:
+        """The kernels of log-sum-exp, which end so: see `Fold`."""
         what = "lse-" if self.is_least else "lse+"
         return chain(Fold(what, False, self.axes, self.planes, 1, self.cell, ends), beta=self.beta)
 

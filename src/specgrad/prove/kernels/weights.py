@@ -88,13 +88,14 @@ def log_sum_exp(case: Case) -> None:
     """The greatest (or least) cell m of each window, and the sum of exp(beta (cell - m)) over its
     cells."""
     how = planned(case)
-    expect(case, how.pairs)
+    pairs = how.smooth("pairs")
+    expect(case, pairs)
     exists = how.cells_of(np.ones(case.shape, how.pool.dtype), 1 if case.op.pad == "zero" else 0, 0) != 0
     x = cells("x", exists.shape)
     x[~exists] = Infinity(1 if case.op.beta < 0 else -1)
     lengths = (how.planes, *(axis.length for axis in how.axes))
     beta, sign = DOMAIN.constant(how.beta[0], None), -1 if case.op.beta < 0 else 1
-    extremes, sums = ran(how.pairs, {"x": (how.cell, x)}, dict.fromkeys(("y", "codes"), (how.cell, lengths)))
+    extremes, sums = ran(pairs, {"x": (how.cell, x)}, dict.fromkeys(("y", "codes"), (how.cell, lengths)))
     windows = window_cells(np.arange(x.size).reshape(x.shape), how.axes, range(len(how.axes)))
     for found, total, reads in zip(extremes.ravel(), sums.ravel(), windows, strict=True):
         taken = [one for one in x.ravel()[reads] if isinstance(one, Lead)]

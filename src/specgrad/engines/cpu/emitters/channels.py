@@ -119,8 +119,8 @@ class _Forward(Walk):
 
 
 def emit_back(how: Channels, vector: int) -> Kernel:
-    """args: g, [codes], gx, [divisors], sizes; an item is a group of rows of cells: as many as
-    windows are apart."""
+    """args: source, [codes], target, [divisors], sizes; an item is a group of rows of cells: as
+    many as windows are apart."""
     return _Back(how, vector).kernel
 
 
@@ -131,10 +131,10 @@ class _Back:
         self.how = how
         k = self.kernel = Kernel("channels", vector)
         self.cell, self.codes = how.combine
-        self.given = [k.array("g", self.cell)]
+        self.given = [k.array("source", self.cell)]
         if self.codes is not None:
             self.given.append(k.array("codes", self.codes))
-        self.gx = k.array("gx", how.result)
+        self.gx = k.array("target", how.result)
         self.divisors = Divisors(k, how.divides, self.cell)
         self.n = k.sizes("height width height_out width_out inner groups groups_across")
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])

@@ -201,7 +201,7 @@ def write_turned(
 
 
 def emit(how: Gemm, vector: int) -> Kernel:
-    """args: source, weight (packed), bias, target, tables, sizes.
+    """args: source, packed (weights), bias, target, tables, sizes.
 
     An item is (image, group, band, part of the blocks of target channels). A band says where its
     cells begin in source and target, its runs and its first job; a job, of one residue of target
@@ -219,7 +219,7 @@ class _Gemm:
         self.how = how
         k = self.kernel = Kernel("gemm", vector)
         self.source, self.weight, self.bias, self.target = (
-            k.array(name, how.cell) for name in ("source", "weight", "bias", "target")
+            k.array(name, how.cell) for name in ("source", "packed", "bias", "target")
         )
         tables = "runs", "bands", "jobs", "offsets", "tiles", "segments"
         self.runs, self.bands, self.jobs, self.offsets, self.tiles, self.segments = (k.array(t, WORD) for t in tables)

@@ -84,7 +84,7 @@ def readers(window: Window, before: int) -> list[list[Reader]]:
 
 
 def emit(how: Phases, vector: int) -> Kernel:
-    """args: g, [codes or values], [x], gx, [divisors], [beta], sizes; an item is a tile."""
+    """args: source, [codes or values], [x], target, [divisors], [beta], sizes; items are tiles."""
     return _Phases(how, vector).kernel
 
 
@@ -92,13 +92,13 @@ class _Phases:
     def __init__(self, how: Phases, vector: int) -> None:
         self.how = how
         k = self.kernel = Kernel("phases", vector)
-        self.given = [k.array("g", how.cell)]
+        self.given = [k.array("source", how.cell)]
         if how.beside is not None:
             self.given.append(k.array("codes" if how.term == "code" else "values", how.beside))
         self.compares = how.term in ("equal", "softmax")
         if self.compares:
             self.x = k.array("x", how.cell)
-        self.gx = k.array("gx", how.result)
+        self.gx = k.array("target", how.result)
         self.divisors = Divisors(k, how.divides, how.cell)
         if how.term == "softmax":
             k.beta = k.load(k.array("beta", working(how.cell)))
