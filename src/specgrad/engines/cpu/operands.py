@@ -48,7 +48,8 @@ class Layout(NamedTuple):
         dtype is in this machine's order of bytes."""
         if array.shape != lengths or not is_sorted(self.order):
             array = array.reshape([lengths[p] for p in self.back]).transpose(self.order)
-        if array.dtype == dtype and array.flags.c_contiguous and array.flags.aligned and array.dtype.isnative:
+        flags = array.flags
+        if array.dtype == dtype and flags.c_contiguous and flags.aligned:
             return array
         copy = room(array.shape, dtype)
         np.copyto(copy, array, casting="unsafe")

@@ -58,6 +58,12 @@ class Pool:
         """Whether arrays that lie in row-major order are taken as they are."""
         return is_sorted(self.layout.order)
 
+    def laid(self, array: Array, lengths: Shape) -> Array:
+        """The cells of an array that has these lengths in the order of the layout."""
+        if self.is_in_order and array.flags.carray and array.dtype == self.dtype:
+            return array
+        return self.layout.cells(array, lengths, self.dtype)
+
     @cached_property
     def is_half(self) -> bool:
         """Whether cells are half floats."""
@@ -228,7 +234,7 @@ def foreseen(op: Any, shape: Shape, steps: Shape | None, dtype: np.dtype[Any], a
 def seen(op: Any, x: Array, any_order: bool = False) -> tuple[Pool, Array]:
     """An operator on an array, and the array's cells as kernels take them."""
     pool = foreseen(op, x.shape, None if x.flags.c_contiguous else x.strides, native(x.dtype), any_order)
-    return pool, pool.layout.cells(x, pool.layout.shape, pool.dtype)
+    return pool, pool.laid(x, pool.layout.shape)
 
 
 class Kept(NamedTuple):
@@ -317,7 +323,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     pool = kept.pool
     memory, dy = result(pool, out)
     if not pool.is_empty:
-        pool.winners("gather").call(kept.codes, pool.layout.cells(dx, pool.layout.shape, pool.dtype), memory)
+        pool.winners("gather").call(kept.codes, pool.laid(dx, pool.layout.shape), memory)
     return handed_over(dy, out)
 
 
@@ -328,7 +334,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = pool.layout.cells(gy, pool.lengths, pool.dtype)
+        arriving = pool.laid(gy, pool.lengths)
         if pool.gathers is not None:
             pool.gathers.call(arriving, kept.codes, memory)
         else:
@@ -356,7 +362,7 @@ def pull_average(pool: Pool, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = pool.layout.cells(gy, pool.lengths, pool.dtype)
+        arriving = pool.laid(gy, pool.lengths)
         if pool.divisors.columns is None:
             pool.fold("spread")(arriving, memory)
         else:

@@ -36,7 +36,7 @@ def keep(op: Any, x: Array, value: Array) -> Any:
     if not pool.is_apart:
         return None
     greatest = room(pool.layout.shape, pool.dtype)
-    pool.fold("adjoint")(pool.layout.cells(value, pool.lengths, pool.dtype), greatest)
+    pool.fold("adjoint")(pool.laid(value, pool.lengths), greatest)
     tied = cells == greatest
     if (value != value).any():
         tied |= (cells != cells) & (greatest != greatest)
@@ -57,7 +57,7 @@ def _summed(pool: pools.Pool, cells: Any, tied: Array) -> Array:
 def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     """dy: the tangents of tied cells, or their mean."""
     pool, tied, sharers = kept
-    sums = _summed(pool, pool.layout.cells(dx, pool.layout.shape, pool.dtype), tied)
+    sums = _summed(pool, pool.laid(dx, pool.layout.shape), tied)
     memory, dy = pools.result(pool, out)
     with np.errstate(all="ignore"):
         np.copyto(memory, sums if sharers is None else np.divide(sums, sharers, out=sums), casting="unsafe")
@@ -67,7 +67,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
 def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     """gx: the cotangent of its window at each tied cell, or its share."""
     pool, tied, sharers = kept
-    share = pool.layout.cells(gy, pool.lengths, pool.dtype)
+    share = pool.laid(gy, pool.lengths).reshape(pool.lengths)
     if sharers is not None:
         with np.errstate(all="ignore"):
             share = np.divide(share, sharers, out=room(share.shape, pool.dtype), casting="unsafe")
