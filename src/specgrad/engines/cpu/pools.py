@@ -282,7 +282,7 @@ def _exactly(pool: Pool, cells: Array, memory: Array, codes: Array) -> None:
     pool.fold("argmax", True)(cells, memory, codes=codes)
     if pool.is_half:
         pool.blank(codes, pool.none)
-        pool.of_bits.winners("gather").call(codes, cells, memory)
+        pool.of_bits.winners("gather").call(cells, codes, memory)
 
 
 def keep_maximum(op: Any, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
@@ -323,7 +323,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     pool = kept.pool
     memory, dy = result(pool, out)
     if not pool.is_empty:
-        pool.winners("gather").call(kept.codes, pool.laid(dx, pool.layout.shape), memory)
+        pool.winners("gather").call(pool.laid(dx, pool.layout.shape), kept.codes, memory)
     return handed_over(dy, out)
 
 
@@ -334,11 +334,8 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
     if pool.is_empty:
         memory[...] = 0
     else:
-        arriving = pool.laid(gy, pool.lengths)
-        if pool.gathers is not None:
-            pool.gathers.call(arriving, kept.codes, memory)
-        else:
-            pool.winners("scatter").call(kept.codes, arriving, memory)
+        step = pool.gathers or pool.winners("scatter")
+        step.call(pool.laid(gy, pool.lengths), kept.codes, memory)
     return handed_over(gx, out)
 
 

@@ -44,8 +44,6 @@ class Prepared:
         self.pool, self.is_mean, self.result = pool, is_mean, pool.shape
         self.codes: Any = None if is_mean else pool.code_dtype
         """The dtype of codes, by which maxima know their winners."""
-        self.gathers = False
-        """Whether `pull` takes cotangents before codes."""
 
     def _alone(self, what: str) -> Call | None:
         chain = self.pool.fold(what)
@@ -71,10 +69,7 @@ class Prepared:
     def pull(self) -> Call | None:
         if self.is_mean:
             return self._alone("spread") if self.pool.divisors.columns is None else None
-        if self.keep is None:
-            return None
-        self.gathers = self.pool.gathers is not None
-        return (self.pool.gathers or self.pool.winners("scatter")).call
+        return self.keep and (self.pool.gathers or self.pool.winners("scatter")).call
 
 
 @cached(256)
@@ -115,7 +110,7 @@ def vjp(op: Any, x: Array, gy: Any) -> Any:
     codes = empty(call.result, call.codes)
     if call.keep(x, empty(call.result, x.dtype), codes):
         return NotImplemented
-    call.pull(*((gy, codes, gx) if call.gathers else (codes, gy, gx)))
+    call.pull(gy, codes, gx)
     return (gx,)
 
 
@@ -131,7 +126,7 @@ def jvp(op: Any, x: Array, dx: Any) -> Any:
     codes = empty(call.result, call.codes)
     if call.keep(x, y, codes):
         return NotImplemented
-    call.push(codes, dx, dy)
+    call.push(dx, codes, dy)
     return y, dy
 
 

@@ -179,10 +179,8 @@ def argmax_vjp(case: Case) -> None:
     arriving = plan.output(g)
     wanted = {"target": (cell, plan.layout.shape)}
     given = {"codes": (pool.codes, codes), "source": (cell, arriving)}
-    steps = [(pool.winners("scatter"), ("codes", "source", "target"))]
-    if pool.gathers is not None:
-        steps.append((pool.gathers, ("source", "codes", "target")))
-    expect(case, *(step for step, _ in steps))
+    steps = [pool.winners("scatter"), *([] if pool.gathers is None else [pool.gathers])]
+    expect(case, *steps)
     expected = np.zeros((plan.layout.planes, math.prod(a.size for a in pool.axes), plan.layout.inner), object)
     flat = codes.reshape(plan.layout.planes, -1, plan.layout.inner)
     windows = arriving.reshape(flat.shape)
@@ -191,8 +189,8 @@ def argmax_vjp(case: Case) -> None:
             where = plan.cell_of(place, code)
             term = Form({tuple(sorted((*windows[place].cells, *atoms), key=str)): (1, 0)})
             expected[where] = DOMAIN.add(expected[where], term)
-    for step, names in steps:
-        (gx,) = ran(step, given, wanted, *names)
+    for step in steps:
+        (gx,) = ran(step, given, wanted, *step.arrays)
         each(gx.reshape(expected.shape), expected, same_form, pool.is_half)
 
 
@@ -204,8 +202,8 @@ def argmax_jvp(case: Case) -> None:
     dx, codes = cells("d", case.shape), plan.codes()
     source = plan.operand(dx)
     given = {"codes": (pool.codes, codes), "source": (cell, source)}
-    (dy,) = ran(pool.winners("gather"), given, {"target": (cell, pool.lengths)}, "codes", "source", "target")
-    (index,) = ran(pool.winners("index"), given, {"target": (WORD, pool.lengths)}, "codes", "source", "target")
+    (dy,) = ran(pool.winners("gather"), given, {"target": (cell, pool.lengths)}, "source", "codes", "target")
+    (index,) = ran(pool.winners("index"), given, {"target": (WORD, pool.lengths)}, "source", "codes", "target")
     planes = source.reshape(plan.layout.planes, -1, plan.layout.inner)
     in_plane = plane_indices(plan).reshape(planes.shape)
     shape = (plan.layout.planes, -1, plan.layout.inner)

@@ -333,8 +333,11 @@ class Kernel:
         """An intrinsic of LLVM; `{}` in its name becomes the type of its first operand."""
         first = given[0]
         name = name.format((f"v{first.lanes}" if first.lanes else "") + first.element.intrinsic_name)
+        return Value(self, self._intrinsic(name, kind, *[g.value for g in given]), first.signed)
+
+    def _intrinsic(self, name: str, kind: Any, *given: Any) -> Any:
         function = self.module.declare_intrinsic(name, fnty=ir.FunctionType(kind, [g.type for g in given]))
-        return Value(self, self.builder.call(function, [g.value for g in given]), first.signed)
+        return self.builder.call(function, given)
 
     def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
         """The same numbers in another type (integers widen by their sign, or are cut; floats are
@@ -410,15 +413,11 @@ class Kernel:
         wide = self._rounded(self.shuffle(value, value, [place // stride for place in places]), target.cell).value
         mask = ir.Constant(ir.VectorType(I1, len(places)), [I1(place % stride == 0) for place in places])
         name = f"llvm.masked.store.v{len(places)}{wide.type.element.intrinsic_name}.p0"
-        kind = ir.FunctionType(ir.VoidType(), [wide.type, ADDRESS, I32, mask.type])
-        function = self.module.declare_intrinsic(name, fnty=kind)
-        self.builder.call(function, [wide, (target + index).address, I32(target.cell.size), mask])
+        self._intrinsic(name, ir.VoidType(), wide, (target + index).address, I32(target.cell.size), mask)
 
     def prefetch(self, source: Pointer, index: Number = 0) -> None:
         """Ask for the cache line of a cell, which need not exist."""
-        kind = ir.FunctionType(ir.VoidType(), [ADDRESS, I32, I32, I32])
-        function = self.module.declare_intrinsic("llvm.prefetch.p0", fnty=kind)
-        self.builder.call(function, [(source + index).address, I32(0), I32(3), I32(1)])
+        self._intrinsic("llvm.prefetch.p0", ir.VoidType(), (source + index).address, I32(0), I32(3), I32(1))
 
     # control
 

@@ -9,6 +9,7 @@ held in a register if they fit; other rows are read in place.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -67,11 +68,9 @@ class _Tiles(Walk):
         narrow rows."""
         how, k, lanes = self.how, self.kernel, self.how.lanes
         rows, columns = how.tile
-        span = (columns - 1) * how.columns.stride + how.columns.extent
         self.pitch = -(-columns // lanes) * lanes
         self.room_of_row = -(-(self.pitch * how.columns.stride + how.columns.extent) // lanes) * lanes + lanes
         self.height_of_lines = (rows - 1) * how.rows.stride + how.rows.extent
-        assert span <= self.room_of_row
         self.fresh_rows = (how.stack - 1) * how.rows.stride + how.rows.extent
         if how.copies:
             self.copy = k.room(self.fresh_rows * self.room_of_row, working(self.combine.cell))
@@ -120,26 +119,24 @@ class _Tiles(Walk):
         flags = fresh.result[0]
         here = [room + row * (rows.stride * self.pitch) for room in self.lines]
 
-        def down(column: Number, carried: list[Any]) -> list[Any]:
+        def down(column: Number, flag: Value) -> Value:
             parts = {
                 j: [k.load(room, j * self.pitch + column, self.how.lanes) for room in here] for j in rows.offsets(some)
             }
-            flag = carried[0]
             for i, part in enumerate(stacked(k, self.combine, parts, rows, some, self.how.columns.taps)):
-                flag = self._store(part, row + i, column, flag)
-            return [flag]
+                flag = self._store(part, flag, row + i, column)
+            return flag
 
-        return self._columns(down, [flags])[0], k.integer(needed)
+        return self._each(self.columns_here, self.how.narrow, down, flags), k.integer(needed)
 
-    def _columns(self, body: Any, carried: list[Any]) -> list[Any]:
-        """body for vectors of the windows of a row: the last begins where it still is full, unless
-        rows are staged."""
+    def _each(self, count: Number, is_free: bool, body: Callable[[Number, Value], Value], flags: Value) -> Value:
+        """Flags through body(index, flags) for vectors that cover `count` places: the last begins
+        where it still is full, unless all that it reads and writes lies in scratch."""
         k, lanes = self.kernel, self.how.lanes
-        if not self.how.narrow:
-            return list(k.vectors(self.columns_here, lanes, body, carried))
-        with k.loop(0, self.columns_here, lanes, carried) as along:
-            along.next = body(along.index, along.values)
-        return along.result
+        with k.loop(0, count, lanes, carried=[flags]) as along:
+            index = along.index if is_free else k.least(along.index, count - lanes)
+            along.next = [body(index, along.values[0])]
+        return along.result[0]
 
     # a row of cells
 
@@ -175,25 +172,14 @@ class _Tiles(Walk):
     def _across(self, row: Value, copy: Pointer | None, line: list[Pointer], flags: Value) -> Value:
         source, flags = self._source(row, copy, flags)
 
-        def across(column: Number, carried: list[Any]) -> list[Any]:
-            part, flag = self._windows(source, column, carried[0])
+        def across(column: Number, flag: Value) -> Value:
+            part, flag = self._windows(source, column, flag)
             self.store(part, line, column)
-            return [flag]
+            return flag
 
-        return self._covered(self.columns_here, across, flags)
-
-    def _covered(self, count: Number, body: Any, flags: Value) -> Value:
-        """body for vectors that cover `count` places: the last may go beyond where all that is read
-        and written lies in scratch."""
-        k, lanes = self.kernel, self.how.lanes
         if self.how.register is not None:
-            return body(0, [flags])[0]
-        if not self.how.copies:
-            result: Value = k.vectors(count, lanes, body, [flags])[0]
-            return result
-        with k.loop(0, count, lanes, carried=[flags]) as along:
-            along.next = body(along.index, along.values)
-        return along.result[0]
+            return across(0, flags)
+        return self._each(self.columns_here, self.how.copies, across, flags)
 
     def _single(self, row: Value, flags: Value) -> Value:
         """A row of windows that have one row."""
@@ -203,11 +189,10 @@ class _Tiles(Walk):
             flags = self._copy_row(at, copy, flags)
         source, flags = self._source(at, copy, flags)
 
-        def across(column: Number, carried: list[Any]) -> list[Any]:
-            part, flag = self._windows(source, column, carried[0])
-            return [self._store(part, row, column, flag)]
+        def across(column: Number, flag: Value) -> Value:
+            return self._store(*self._windows(source, column, flag), row, column)
 
-        return self._columns(across, [flags])[0]
+        return self._each(self.columns_here, self.how.narrow, across, flags)
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
         """Where the cells of a row lie from the first window's first tap on, and flags: also as
@@ -301,20 +286,19 @@ class _Tiles(Walk):
         span = (self.columns_here - 1) * how.columns.stride + how.columns.extent
         starts = span - (self.block - 1) * how.columns.dilation
 
-        def fold(index: Number, carried: list[Any]) -> list[Any]:
+        def fold(index: Number, flag: Value) -> Value:
             taps = [k.load(source, index + t * how.columns.dilation, lanes) for t in range(self.block)]
-            flag = carried[0]
             if not how.copies:
                 flag = self.guard_nan(flag, [taps[0], taps[-1]])
                 self.prefetch(source, index, lanes)
             self.store(self._joined(taps, index, 1), self.blocks, index)
-            return [flag]
+            return flag
 
-        return self._covered(starts, fold, flags)
+        return self._each(starts, how.copies, fold, flags)
 
     # NaNs, results
 
-    def _store(self, part: Part, row: Value, column: Number, flag: Value) -> Value:
+    def _store(self, part: Part, flag: Value, row: Value, column: Number) -> Value:
         """Write the results of a vector of windows."""
         k, how = self.kernel, self.how
         part = self.finished(part, self.top + row, self.left + column)

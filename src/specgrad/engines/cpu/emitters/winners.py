@@ -49,7 +49,7 @@ class Winners:
 
 
 def emit(how: Winners, vector: int) -> Kernel:
-    """args: codes, source, target, base, sizes (windows and cells of a plane without inner cells,
+    """args: source, codes, target, base, sizes (windows and cells of a plane without inner cells,
     inner cells), steps; an item is a plane. `source` are the cotangents or tangents, `target` what
     is written; an index has no source."""
     return _Winners(how, vector).kernel
@@ -59,7 +59,7 @@ class _Winners:
     def __init__(self, how: Winners, vector: int) -> None:
         self.how = how
         k = self.kernel = Kernel("winners", vector)
-        self.codes, self.source = k.array("codes", how.codes), k.array("source", how.cell)
+        self.source, self.codes = k.array("source", how.cell), k.array("codes", how.codes)
         self.target = k.array("target", WORD if how.what == "index" else how.cell)
         self.base = k.array("base", how.places)
         self.windows, self.cells = k.parameter("windows"), k.parameter("cells")
