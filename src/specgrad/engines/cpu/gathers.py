@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -16,24 +16,14 @@ from .axes import even, known_window, least_read, nominal, rows_of
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
 from .emitters import channels, flat, phases, weights, winners
+from .emitters.phases import Gather
 from .steps import NOT_DIVIDED, Divided, Step, cut, grain, plane, power, step, tiled
 
 
-class Gather(NamedTuple):
-    """What each cell gathers from the windows that read it: see `phases`."""
-
-    term: str
-    cell: Cell
-    result: Cell
-    beside: Cell | None = None
-    beta: Array | None = None
-    marks: bool = False
-
-
-def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divided = NOT_DIVIDED) -> Step:
+def phases_step(own: Sequence[Sliding], planes: int, what: Gather, beside: Divided = NOT_DIVIDED) -> Step:
     """The kernel by which each cell gathers, over the last two axes of windows, or one, or three of
-    which the first share no plane."""
-    columns, kind, beta = own[-1], divides[0], what.beta
+    which the first share no plane. `beside`: how it divides, and its tables, β among them."""
+    columns, kind = own[-1], beside[0]
     rows, planes = rows_of(own, planes)
     depth, planes = (own[0].kernel, planes * own[0].length) if len(own) == 3 else (1, planes)
     down, across = known_window(rows), known_window(columns)
@@ -50,10 +40,7 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
     tile_rows, bands = cut(groups_down, -(-groups_down // most))
     totals = rows.stride * columns.stride * (depth if what.term == "code" else 1)
     how = phases.Phases(
-        what.term,
-        what.cell,
-        what.result,
-        what.beside,
+        what,
         down,
         across,
         (rows.before, columns.before),
@@ -66,16 +53,13 @@ def phases_step(own: Sequence[Sliding], planes: int, what: Gather, divides: Divi
         power(lanes, least_read(groups_across, tile_columns, 1, (low, high), columns.length)) if lines else 1,
         depth,
         kind,
-        beta is not None and bool(beta[0] < 0),
-        what.marks,
     )
     sizes = {
         **tiled(rows, columns, (tile_rows, tile_columns), (bands, parts)),
         "groups_down": groups_down,
         "groups_across": groups_across,
         "inside": columns.length - lanes - high,
-        **divides[1],
-        **({} if beta is None else {"beta": beta}),
+        **beside[1],
     }
     items = planes * bands * parts
     cells = tile_rows * tile_columns * rows.stride * columns.stride * depth
@@ -159,7 +143,7 @@ def channels_step(
     lanes = power(limits.VECTOR // working(what.cell).size, inner)
     before = rows.before, columns.before
     how = channels.Channels(
-        (what.cell, what.beside), what.result, known_window(rows), known_window(columns), lanes, 1, before, divides[0]
+        what, what.result, divides[0], known_window(rows), known_window(columns), lanes, before=before
     )
     groups_down, groups_across = -(-rows.size // rows.stride), -(-columns.size // columns.stride)
     sizes = plane(rows, columns) | {"inner": inner, "groups": groups_down, "groups_across": groups_across} | divides[1]

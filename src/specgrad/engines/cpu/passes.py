@@ -29,7 +29,8 @@ from .axes import (
 from .codegen.builder import Cell
 from .codegen.combine import ArgMax, LogSumExp, Max, SmoothMax, Sum, working
 from .emitters import along, bins, channels, direct, runs, tiles
-from .gathers import Gather, channels_step, phases_step
+from .emitters.phases import Gather
+from .gathers import channels_step, phases_step
 from .steps import NOT_DIVIDED, Chain, Divided, Divisors, Step, cut, grain, plane, power, step, tiled
 
 
@@ -134,6 +135,11 @@ class Planner:
     def _result(self) -> Cell:
         return self.fold.cell if self.last else working(self.fold.cell)
 
+    @property
+    def _common(self) -> tuple[Sum, Cell, str]:
+        """What all kernels that fold windows are told."""
+        return self.combine, self._result, self.divided[0]
+
     def _divides(self, walk: str, count: int) -> Divided:
         """How this pass over so many axes divides, and the tables that it divides by: sums at the
         end, what windows bring on the way back at first."""
@@ -185,15 +191,13 @@ class Planner:
         reach = -columns.before, columns.extent - 1 - columns.before
         least = least_read(columns.length, tile_columns, columns.stride, reach, columns.size)
         how = tiles.Tiles(
-            combine,
-            self._result,
+            *self._common,
             down,
             across,
             (tile_rows, pitch),
             stack,
             narrow,
             copies,
-            self.divided[0],
             lanes,
             power(lanes, min(columns.size, least)),
             register,
@@ -225,8 +229,7 @@ class Planner:
         tile_rows = min(-(-tile_rows // stack) * stack, rows.length)
         bands = -(-rows.length // tile_rows)
         how = direct.Direct(
-            self.combine,
-            self._result,
+            *self._common,
             across_planes,
             down,
             across,
@@ -235,7 +238,6 @@ class Planner:
             tile_columns,
             stack,
             lanes,
-            self.divided[0],
         )
         sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
         sizes |= {"depth": outer.size, "depth_out": outer.length}
@@ -295,7 +297,7 @@ class Planner:
         lanes = power(widest, columns.size * inner)
         bin_lanes = min(widest, 1 << (int(across.count.max(initial=1)) - 1).bit_length())
         bin_lanes = power(widest, inner) if inner > 1 else min(bin_lanes, lanes) if single else bin_lanes
-        how = bins.Bins(combine, self._result, lanes, room, bin_lanes, nominal(columns), self.divided[0], inner > 1)
+        how = bins.Bins(*self._common, lanes, room, bin_lanes, nominal(columns), inner > 1)
         given = plane(rows, columns) | words(first_row=down.first, row_count=down.count)
         given |= words(first_column=across.first, column_count=across.count)
         given |= {"inner": inner} if inner > 1 else {}
@@ -311,7 +313,7 @@ class Planner:
         down, across = known_window(rows), known_window(columns)
         lanes = power(limits.VECTOR // self._cell.size, inner)
         together = limits.TOGETHER if across.shared > 1 else 1  # which share cells
-        how = channels.Channels(self.combine, self._result, down, across, lanes, together, divides=self.divided[0])
+        how = channels.Channels(*self._common, down, across, lanes, together)
         (top, bottom), (begin, end) = whole_windows(rows), whole_windows(columns)
         sizes = plane(rows, columns) | {"above": rows.before, "before": columns.before, "inner": inner}
         sizes |= {"whole_top": top, "whole_bottom": bottom, "whole_begin": begin, "whole_end": end}
@@ -338,7 +340,7 @@ class Planner:
             stack = max(1, min(window.shared, 8 if combine.codes is None else 4))
         width = math.prod(nominal(a) for a in self.axes[stop:])
         has_codes = not self.first and len(combine.cells()) > 1
-        how = along.Along(combine, self._result, window, stack, lanes, width, has_codes, self.divided[0])
+        how = along.Along(*self._common, window, stack, lanes, width, has_codes)
         most = max(lanes, 2048 // max(min(nominal(axis), 8), 1))
         block, blocks = cut(inner, -(-inner // most), lanes)  # the last block must hold a vector
         band = max(stack, min(axis.length, (1 << 15) // max(block, 1)))

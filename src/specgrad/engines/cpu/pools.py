@@ -23,7 +23,8 @@ from . import limits
 from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell, no_winner
-from .gathers import Gather, channels_step, fills_vectors, flat_step, phases_step, winners_step
+from .emitters.phases import Gather
+from .gathers import channels_step, fills_vectors, flat_step, phases_step, winners_step
 from .operands import Layout, cell_of, handed_over, is_sorted, layout_of, native, result_in
 from .passes import Fold
 from .schedule import chain

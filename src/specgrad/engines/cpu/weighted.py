@@ -23,7 +23,8 @@ from . import limits
 from .axes import even
 from .codegen.builder import Cell
 from .codegen.combine import greatest, lowest
-from .gathers import Gather, phases_step, weights_step
+from .emitters.phases import Gather
+from .gathers import phases_step, weights_step
 from .operands import Layout, handed_over
 from .passes import Fold
 from .pools import Pool, pool_of
@@ -183,7 +184,8 @@ class Weighted:
                 fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
             marks = self.is_smooth and bool(made)
-            back = phases_step(own, planes, Gather(term, self.cell, self.cell, self.cell, beta, marks))
+            what = Gather(term, self.cell, self.cell, self.cell, self.is_smooth and self.is_least, marks)
+            back = phases_step(own, planes, what, ("no", {"beta": self.beta} if self.is_smooth else {}))
             made.append(Stage((self.planes, *lengths), fold, exact, forward, back))
             sizes = lengths
         return made

@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Value
+from ..codegen.builder import WORD, Kernel, Number, Value
 from ..codegen.combine import Part
-from .windows import Walk, Window, stacked
+from .windows import Reduction, Walk, Window, stacked
 
 
 @dataclass(frozen=True)
-class Along:
+class Along(Reduction):
     """A kernel of windows along an axis."""
 
-    combine: Any
-    result: Cell
     window: Window | None
     """Windows of one size; None for bins of all sizes."""
     stack: int
@@ -30,7 +28,6 @@ class Along:
     """How many codes a tap of this axis counts: those of the taps of axes behind it."""
     has_codes: bool = False
     """Whether the operand comes with codes of the axes behind this one."""
-    divides: str = "no"
 
 
 def emit(how: Along, vector: int) -> Kernel:

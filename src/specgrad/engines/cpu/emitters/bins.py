@@ -11,17 +11,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import I32, WORD, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, no_winner
-from .windows import Walk
+from .windows import Reduction, Walk
 
 
 @dataclass(frozen=True)
-class Bins:
+class Bins(Reduction):
     """A kernel of bins: `width` codes to a row of a bin; the line has room for `room` cells."""
 
-    combine: Any
-    result: Cell
     lanes: int
     """Of vectors along a row, at most its cells."""
     room: int
@@ -30,7 +28,6 @@ class Bins:
     """Of vectors that fold a line into bins; where these have one row, at most its cells, and at
     most the cells behind a place."""
     width: int = 1
-    divides: str = "no"
     inner: bool = False
     """Whether cells lie behind each place."""
 

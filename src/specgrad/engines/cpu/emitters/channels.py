@@ -12,28 +12,24 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
 from .phases import Reader, readers, span
-from .windows import Divisors, Walk, Window, fold_parts, stacked
+from .windows import Divisors, Reduction, Walk, Window, fold_parts, stacked
 
 
 @dataclass(frozen=True)
-class Channels:
-    """A kernel of windows: a combine; or of the way back: what each cell gathers ("all", or by
-    "code")."""
+class Channels(Reduction):
+    """A kernel of windows; or of the way back, of which `combine` is what each cell gathers."""
 
-    combine: Any
-    result: Cell
     rows: Window
     columns: Window
     lanes: int
     """At most the cells behind a place."""
-    stack: int = 4
+    stack: int = 1
     """Neighbouring windows that are folded together."""
     before: tuple[int, int] = (0, 0)
     """Padding before both axes; the way back is specialised on it."""
-    divides: str = "no"
 
 
 def place_of(
@@ -125,12 +121,10 @@ def emit_back(how: Channels, vector: int) -> Kernel:
 
 
 class _Back:
-    """`combine` is here the cells of cotangents and those of codes, or None."""
-
     def __init__(self, how: Channels, vector: int) -> None:
         self.how = how
         k = self.kernel = Kernel("channels", vector)
-        self.cell, self.codes = how.combine
+        self.cell, self.codes = how.combine.cell, how.combine.beside
         self.given = [k.array("source", self.cell)]
         if self.codes is not None:
             self.given.append(k.array("codes", self.codes))

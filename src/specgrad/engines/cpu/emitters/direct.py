@@ -12,17 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
-from .windows import Walk, Window, fold_parts, load_padded, stacked
+from .windows import Reduction, Walk, Window, fold_parts, load_padded, stacked
 
 
 @dataclass(frozen=True)
-class Direct:
+class Direct(Reduction):
     """A kernel of small windows: their axes, and how many are taken together."""
 
-    combine: Any
-    result: Cell
     planes: Window
     """Planes that a window reads; no two windows share one, and none is padding."""
     rows: Window
@@ -35,7 +33,6 @@ class Direct:
     stack: int
     """Rows of windows that are folded together."""
     lanes: int
-    divides: str = "no"
 
 
 def emit(how: Direct, vector: int) -> Kernel:

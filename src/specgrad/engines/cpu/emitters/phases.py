@@ -28,15 +28,26 @@ from ..codegen.vector_math import fma
 from .windows import Divisors, Window, load_padded
 
 
-@dataclass(frozen=True)
-class Phases:
-    """A kernel that gathers cotangents."""
+class Gather(NamedTuple):
+    """What each cell gathers from the windows that read it."""
 
     term: str
     cell: Cell
     result: Cell
-    beside: Cell | None
+    beside: Cell | None = None
     """The cells of codes, or of the values of windows."""
+    negative: bool = False
+    """Whether β is."""
+    marks: bool = False
+    """Whether -0.0 is written where no window reads a cell: the next stage then brings nothing to
+    what was folded into it."""
+
+
+@dataclass(frozen=True)
+class Phases:
+    """A kernel that gathers cotangents."""
+
+    what: Gather
     rows: Window
     columns: Window
     before: tuple[int, int]
@@ -58,11 +69,6 @@ class Phases:
     planes: int = 1
     """Planes of cells that a window reads; no two windows share one."""
     divides: str = "no"
-    negative: bool = False
-    """Whether β is."""
-    marks: bool = False
-    """Whether -0.0 is written where no window reads a cell: the next stage then brings nothing to
-    what was folded into it."""
 
 
 class Reader(NamedTuple):
@@ -90,21 +96,22 @@ def emit(how: Phases, vector: int) -> Kernel:
 
 class _Phases:
     def __init__(self, how: Phases, vector: int) -> None:
-        self.how = how
-        k = self.kernel = Kernel("phases", vector)
-        self.given = [k.array("source", how.cell)]
-        if how.beside is not None:
-            self.given.append(k.array("codes" if how.term == "code" else "values", how.beside))
-        self.compares = how.term in ("equal", "softmax")
+        self.how, self.what = how, how.what
+        k, what = Kernel("phases", vector), how.what
+        self.kernel = k
+        self.given = [k.array("source", what.cell)]
+        if what.beside is not None:
+            self.given.append(k.array("codes" if what.term == "code" else "values", what.beside))
+        self.compares = what.term in ("equal", "softmax")
         if self.compares:
-            self.x = k.array("x", how.cell)
-        self.gx = k.array("target", how.result)
-        self.divisors = Divisors(k, how.divides, how.cell)
-        if how.term == "softmax":
-            k.beta = k.load(k.array("beta", working(how.cell)))
+            self.x = k.array("x", what.cell)
+        self.gx = k.array("target", what.result)
+        self.divisors = Divisors(k, how.divides, what.cell)
+        if what.term == "softmax":
+            k.beta = k.load(k.array("beta", working(what.cell)))
         names = "height width height_out width_out down across tile_rows tile_columns groups_down groups_across inside"
         self.n = k.sizes(names)
-        none = {"code": -1, "softmax": -math.inf if how.negative else math.inf}.get(how.term, 0)
+        none = {"code": -1, "softmax": -math.inf if what.negative else math.inf}.get(what.term, 0)
         self.nothing: list[Any] = [0, none][: len(self.given)]
         """What a window that does not exist brings, and what stands beside it."""
         self.down, self.across = readers(how.rows, how.before[0]), readers(how.columns, how.before[1])
@@ -253,7 +260,7 @@ class _Phases:
             for q in range(len(across))
             for t in range(self._totals)
         ]
-        totals = {place: k.number(how.cell, -0.0 if how.marks else 0, lanes) for place in places}
+        totals = {place: k.number(self.what.cell, -0.0 if self.what.marks else 0, lanes) for place in places}
         x = {}
         if self.compares:
             for i, p, q, t in places:
@@ -288,11 +295,11 @@ class _Phases:
     @property
     def _totals(self) -> int:
         """Planes of a window whose cells differ."""
-        return self.how.planes if self.how.term == "code" else 1
+        return self.how.planes if self.what.term == "code" else 1
 
     def _added(self, total: Value, loaded: Any, code: int, x: Any) -> Value:
         """The total, with what a window brings to a cell that is its tap `code`."""
-        k, term = self.kernel, self.how.term
+        k, term = self.kernel, self.what.term
         if term == "all":
             return total + loaded[0]
         brought, value = loaded

@@ -13,18 +13,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I32, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import I32, Kernel, Number, Pointer, Value
 from ..codegen.combine import Part, working
 from .shifts import fold_row, load_row
-from .windows import Walk, Window, block_of, copy_whole, fold_parts, split, stacked
+from .windows import Reduction, Walk, Window, block_of, copy_whole, fold_parts, split, stacked
 
 
 @dataclass(frozen=True)
-class Tiles:
+class Tiles(Reduction):
     """A kernel of sliding windows: its windows, its types, and the greatest size of a tile."""
 
-    combine: Any
-    result: Cell
     rows: Window
     columns: Window
     tile: tuple[int, int]
@@ -35,9 +33,8 @@ class Tiles:
     """Whether rows of windows are shorter than a vector."""
     copies: bool
     """Whether rows of cells are copied, with their padding."""
-    divides: str = "no"
-    lanes: int = 16
-    row_lanes: int = 16
+    lanes: int
+    row_lanes: int
     """Lanes of the loads that copy a row, at most its cells."""
     register: tuple[int, int] | None = None
     """The cells of a row and where its first window begins, before them, if whole rows are held in

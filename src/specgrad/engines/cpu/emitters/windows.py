@@ -40,6 +40,16 @@ class Window:
         return -(-self.extent // self.stride)
 
 
+@dataclass(frozen=True)
+class Reduction:
+    """What all kernels that fold windows are told."""
+
+    combine: Any
+    result: Cell
+    divides: str
+    """See `Divisors`."""
+
+
 class Divisors:
     """What sums are divided by: kind "no", "all" by one number, "scale" by a power of two, which is
     one multiplication, or "each" by a number per row times one per column."""
