@@ -1,8 +1,9 @@
-"""p-norms of windows of floats: powers by NumPy in float64, their sums by the kernels of `SumPool`.
+"""p-norms of windows of floats: powers by NumPy, their sums by the kernels of `SumPool`.
 
-If powers could overflow, cells are divided by a power of two near the largest of the array. Where
-the powers of a window nearly vanish even so, or where a number is not finite, the specification
-runs: it divides the cells of each window by the window's own largest.
+Powers leave the range of a dtype soon. So those of float32 are summed in float32 where all sums are
+near 1, and in float64 otherwise, of cells that are divided by a power of two near the largest of
+the array. Where the powers of a window nearly vanish even so, or where a number is not finite, the
+specification runs: it divides the cells of each window by the window's own largest.
 """
 
 from __future__ import annotations
@@ -13,22 +14,24 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...caches import cached
-from ...memory import Array, room
+from ...memory import Array
 from ...ops import LpPool, SumPool
 from .. import reference
 from . import pooling
 from .fallback import ByStatement
 from .network import RULES, Rule, made
 
-LEAST = 2.0**-500  # Σ |cell|^p, beside which no power that vanishes counts
+SUMS = {"float32": (2.0**-30, 2.0**30), "float64": (2.0**-500, math.inf)}
+"""Between which numbers Σ |cell|^p may be: beside them no power that vanishes counts."""
 
 
 class Norms(NamedTuple):
-    """What the derivatives keep: the sizes of cells, and the norms of windows, both divided by the
-    same power of two."""
+    """What the derivatives keep: the sizes of cells and the norms of windows, both divided by
+    `unit`."""
 
     sizes: Array
     norms: Array
+    unit: float
 
 
 @cached(256)
@@ -42,7 +45,7 @@ def _power(a: Array, exponent: Any) -> Array:
     if exponent == 1:
         return a
     if exponent not in (2, 3, 4):
-        return made(np.power, a, np.float64(exponent))
+        return made(np.power, a, a.dtype.type(exponent))
     found = made(np.multiply, a, a)
     for _ in range(int(exponent) - 2):
         np.multiply(found, a, out=found)
@@ -50,10 +53,10 @@ def _power(a: Array, exponent: Any) -> Array:
 
 
 def _root(total: Array, p: Any) -> Array:
-    """total^(1/p), and a step of Newton's method: far from 1 the rounding of 1/p counts."""
+    """total^(1/p), and a step of Newton's method: far from 1 it counts how 1/p is rounded."""
     if p == 2:
         return made(np.sqrt, total)
-    found = made(np.power, total, np.float64(1 / p))
+    found = made(np.power, total, total.dtype.type(1 / p))
     apart = made(np.divide, total, _power(found, p))
     apart -= 1
     found += np.divide(np.multiply(apart, found, out=apart), float(p), out=apart)
@@ -63,9 +66,23 @@ def _root(total: Array, p: Any) -> Array:
 
 def _shared(norms: Array, exponent: Any) -> Array:
     """norm^exponent; 0 for windows of zeros, whose cells have no slope."""
-    found = made(np.power, norms, np.float64(exponent))
+    found = made(np.power, norms, norms.dtype.type(exponent))
     np.copyto(found, 0, where=norms == 0)
     return found
+
+
+def _norms(op: Any, x: Array, unit: float) -> Norms | None:
+    """The norms, computed in the dtype of x; None where sums of powers lie too near the ends of its
+    range."""
+    sizes = made(np.abs, x)
+    if unit != 1:
+        sizes /= unit
+    total = pooling.forward(_sum(op), (_power(sizes, op.p),))
+    least, most = SUMS[x.dtype.name]
+    small = total < least
+    if not (total < most).all() or (small.any() and pooling.forward(_sum(op), (sizes,))[small].any()):
+        return None
+    return Norms(sizes, _root(total, op.p), unit)
 
 
 class _LpPool(Rule):
@@ -73,26 +90,16 @@ class _LpPool(Rule):
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         (x,) = xs
-        sizes = room(x.shape, np.dtype(np.float64))
-        np.abs(x, out=sizes)
-        unit = 1.0
-        if x.dtype == np.float64 or op.p > 3:  # the cubes of float32 are far from where float64 ends
-            unit = math.ldexp(1, max(math.frexp(float(sizes.max(initial=0)))[1] - 1, -1022))
-            sizes /= unit
-        total = pooling.forward(_sum(op), (_power(sizes, op.p),))
-        if np.isfinite(total).all() and not self._vanishes(op, sizes, total):
-            norms = _root(total, op.p)
-            np.multiply(norms, unit, out=out, casting="unsafe")
-            return Norms(sizes, norms)
-        y, kept = reference.keep(op, xs)
-        out[...] = y
-        return ByStatement(kept)
-
-    @staticmethod
-    def _vanishes(op: Any, sizes: Array, total: Array) -> bool:
-        """Whether some window has powers, but hardly any sum of them."""
-        small = total < LEAST
-        return bool(small.any() and pooling.forward(_sum(op), (sizes,))[small].any())
+        kept = _norms(op, x, 1.0) if x.dtype == np.float32 else None
+        if kept is None:
+            largest = math.frexp(float(max(x.max(initial=0), -x.min(initial=0))))[1]
+            kept = _norms(op, x.astype(np.float64, copy=False), math.ldexp(1, max(largest - 1, -1022)))
+        if kept is None:
+            y, by_statement = reference.keep(op, xs)
+            out[...] = y
+            return ByStatement(by_statement)
+        np.multiply(kept.norms, kept.unit, out=out, casting="unsafe")
+        return kept
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         if isinstance(kept, ByStatement):
