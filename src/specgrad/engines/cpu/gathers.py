@@ -176,7 +176,7 @@ def weights_step(own: Sequence[Sliding], planes: int, cell: Cell, term: str, bet
     down, across = known_window(rows), known_window(columns)
     lanes = min(limits.VECTOR // working(cell).size, max(64 // columns.stride, 1))
     lanes = power(lanes, columns.length) if columns.extent >= columns.stride else 1
-    how = weights.Weights(term, cell, cell, down, across, lanes)
+    how = weights.Weights(term, cell, down, across, lanes)
     items, cells = planes * rows.length, columns.size * rows.stride * down.taps
     given = plane(rows, columns) | ({} if beta is None else {"beta": beta})
     return step(weights.emit, how, given, items, grain(items, cells), "weighted sums over windows")

@@ -184,8 +184,8 @@ class Weighted:
                 fold, exact = (self._extremes(what, is_exact, own, planes) for is_exact in (False, True))
             forward = weights_step(own, planes, self.cell, term, beta)
             marks = self.is_smooth and bool(made)
-            what = Gather(term, self.cell, self.cell, self.cell, self.is_smooth and self.is_least, marks)
-            back = phases_step(own, planes, what, ("no", {"beta": self.beta} if self.is_smooth else {}))
+            gather = Gather(term, self.cell, self.cell, self.cell, self.is_smooth and self.is_least, marks)
+            back = phases_step(own, planes, gather, ("no", {"beta": self.beta} if self.is_smooth else {}))
             made.append(Stage((self.planes, *lengths), fold, exact, forward, back))
             sizes = lengths
         return made

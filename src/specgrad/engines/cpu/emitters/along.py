@@ -9,7 +9,6 @@ Windows at the edges, and bins of all sizes, are computed tap by tap from tables
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ..codegen.builder import WORD, Kernel, Number, Value
 from ..codegen.combine import Part
@@ -76,15 +75,14 @@ class _Along(Walk):
         start = k.load(self.first, row) * self.n.inner
         offsets = window.offsets(some)
 
-        def body(index: Number, carried: list[Any]) -> list[Any]:
+        def body(index: Number, flag: Value) -> Value:
             lines = {j: self._part(start + j * self.n.inner + index, lanes) for j in offsets}
-            flag = self.guard_nan(carried[0], [lines[j][0] for j in self._seen(offsets, some)])
+            flag = self.guard_nan(flag, [lines[j][0] for j in self._seen(offsets, some)])
             for i, part in enumerate(stacked(k, self.combine, lines, window, some, self.how.width)):
                 self._store(part, row + i, index)
-            return [flag]
+            return flag
 
-        result: Value = k.vectors(self.cells, lanes, body, [flags])[0]
-        return result
+        return self.vectors(self.cells, lanes, body, flags)
 
     def _seen(self, offsets: list[int], some: int) -> list[int]:
         """Of the rows that windows read together those that the windows before did not."""
@@ -101,16 +99,14 @@ class _Along(Walk):
             row = each.index
             first, count, skipped = (k.load(table, row) for table in (self.first, self.count, self.skipped))
 
-            def body(
-                index: Number, carried: list[Any], row: Any = row, first: Any = first, count: Any = count
-            ) -> list[Any]:
-                part, flag = self._taps(first, count, index, carried[0])
+            def body(index: Number, flag: Value) -> Value:
+                part, flag = self._taps(first, count, index, flag)
                 if self.combine.counts:
                     part = [part[0], self._moved(part[1], skipped)]
                 self._store(part, row, index)
-                return [flag]
+                return flag
 
-            each.next = k.vectors(self.cells, self.how.lanes, body, each.values)
+            each.next = [self.vectors(self.cells, self.how.lanes, body, each.values[0])]
         return each.result[0]
 
     def _taps(self, first: Value, count: Value, index: Number, flag: Value) -> tuple[Part, Value]:
@@ -132,7 +128,7 @@ class _Along(Walk):
         """A code, so many taps of this axis further on."""
         k = self.kernel
         by = k.cast(taps * self.how.width, code.element, code.signed)
-        moved: Value = self.combine.shifted(k, code, k.splat(by, code.lanes))
+        moved: Value = self.how.combine.shifted(k, code, k.splat(by, code.lanes))
         return moved
 
     def _part(self, index: Number, lanes: int) -> Part:

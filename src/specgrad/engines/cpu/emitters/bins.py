@@ -68,9 +68,9 @@ class _Bins(Walk):
         """Fold the rows of a row of bins into the line."""
         k, lanes = self.kernel, self.how.lanes
 
-        def body(index: Number, carried: list[Any]) -> list[Any]:
+        def body(index: Number, flag: Value) -> Value:
             cells = k.load(source, index, lanes)
-            flag = self.guard_nan(carried[0], [cells])
+            flag = self.guard_nan(flag, [cells])
             with k.loop(1, count, carried=[*self.combine.first(k, cells, 0), flag]) as down:
                 *so_far, flag = down.values
                 cells = k.load(source, down.index * self.cells + index, lanes)
@@ -79,10 +79,9 @@ class _Bins(Walk):
                 down.next = [*self.combine.follow(k, so_far, part), flag]
             *part, flag = down.result
             self.store(part, self.lines, index)
-            return [flag]
+            return flag
 
-        result: Value = k.vectors(self.cells, lanes, body, [flags])[0]
-        return result
+        return self.vectors(self.cells, lanes, body, flags)
 
     def _coded(self, cells: Value, code: Any) -> Part:
         """The part of cells that all have one code."""
@@ -99,15 +98,13 @@ class _Bins(Walk):
         with k.loop(0, self.n.width_out, carried=[flags]) as each:
             first, count = k.load(self.first_column, each.index), k.load(self.column_count, each.index)
 
-            def behind(
-                index: Number, carried: list[Any], each: Any = each, first: Any = first, count: Any = count
-            ) -> Any:
-                part, flag = self._behind(source, first * self.inner + index, count, carried[0])
+            def behind(index: Number, flag: Value) -> Value:
+                part, flag = self._behind(source, first * self.inner + index, count, flag)
                 self._store(part, target, each.index, index)
-                return [flag]
+                return flag
 
             if self.how.inner:
-                each.next = k.vectors(self.inner, self.how.bin_lanes, behind, each.values)
+                each.next = [self.vectors(self.inner, self.how.bin_lanes, behind, each.values[0])]
             else:
                 part, each.next[0] = self._across(source, first, count, each.values[0])
                 self._store(part, target, each.index, 0)

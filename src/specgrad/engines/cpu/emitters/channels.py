@@ -87,22 +87,22 @@ class _Forward(Walk):
             for t in range(rows.taps)
         ]
 
-        def fold(index: Number, carried: list[Any]) -> list[Any]:
+        def fold(index: Number, flag: Value) -> Value:
             seen: list[Value] = []
             folded = []
             for row in places:
                 cells = {j: self._load(*place, index, seen) for j, place in row.items()}
                 folded.append(stacked(k, combine, cells, columns, some, 1))
-            flag = self.guard_nan(carried[0], seen)
+            flag = self.guard_nan(flag, seen)
             for i in range(some):
                 part, _ = fold_parts(k, combine, [(row[i], t) for t, row in enumerate(folded)], columns.taps)
                 place = (column + i) * n.inner + index
                 part = self.finished(part, self.row, place)
                 flag = self.guard_padding(flag, part)
                 self.store(part, self.target, place)
-            return [flag]
+            return flag
 
-        return list(k.vectors(n.inner, how.lanes, fold, carried))
+        return [self.vectors(n.inner, how.lanes, fold, carried[0])]
 
     def _load(self, cells: Pointer, real: Any, index: Number, seen: list[Value]) -> Part:
         k, combine, lanes = self.kernel, self.how.combine, self.how.lanes

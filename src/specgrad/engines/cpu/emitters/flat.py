@@ -100,7 +100,7 @@ class _Flat:
         with k.loop(0, n.cell_rows) as row:
             place, start = k.load(self.cells_at, row.index), row.index * n.cell_row
 
-            def copy(index: Number, _: Any, place: Value = place, start: Any = start, made: Pointer = made) -> None:
+            def copy(index: Number, _: Any, made: Pointer = made) -> None:
                 k.store(k.load(made, place + index, how.cell_lanes), target, start + index)
 
             k.vectors(n.cell_row, how.cell_lanes, copy)

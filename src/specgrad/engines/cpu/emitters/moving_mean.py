@@ -83,7 +83,7 @@ class _MovingMean:
         with k.loop(first, first + (how.rows - 1)) as tap:
             row = self._row(plane, tap.index)
 
-            def add(index: Value, lanes: int, row: Pointer = row) -> None:
+            def add(index: Value, lanes: int) -> None:
                 k.store(k.load(self.sums, index, lanes) + self._cells(row, index, lanes), self.sums, index)
 
             self._along(add)
@@ -91,9 +91,7 @@ class _MovingMean:
             enters, leaves = self._row(plane, down.index + (how.rows - 1)), self._row(plane, down.index)
             line = target + down.index * self.n.width
 
-            def move(
-                index: Value, lanes: int, enters: Pointer = enters, leaves: Pointer = leaves, line: Pointer = line
-            ) -> None:
+            def move(index: Value, lanes: int) -> None:
                 total = self._cells(enters, index, lanes)
                 if how.rows > 1:
                     total = total + k.load(self.sums, index, lanes)

@@ -46,9 +46,7 @@ def emit(how: Runs, vector: int) -> Kernel:
         plane, run = each.index // n.runs_down, each.index % n.runs_down
         start, stop, first, count = (k.load(down, run * 4 + place) for place in range(4))
 
-        def add_rows(
-            index: Number, carried: list[Any], plane: Any = plane, first: Any = first, count: Any = count
-        ) -> None:
+        def add_rows(index: Number, carried: list[Any]) -> None:
             with k.loop(first, first + count, carried=[k.number(how.cell, 0, how.window_lanes)]) as rows:
                 cells = k.load(g, (plane * n.height_out + rows.index) * n.width_out + index, how.window_lanes)
                 cells = divisors.divide(cells, rows.index, index)
@@ -61,7 +59,7 @@ def emit(how: Runs, vector: int) -> Kernel:
         with k.loop(start, stop) as row:
             where = target + row.index * n.width
 
-            def copy(index: Number, carried: list[Any], where: Pointer = where) -> None:
+            def copy(index: Number, carried: list[Any]) -> None:
                 k.store(k.load(line, index, how.cell_lanes), where, index)
 
             k.vectors(n.width, how.cell_lanes, copy)

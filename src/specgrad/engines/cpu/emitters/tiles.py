@@ -9,7 +9,6 @@ held in a register if they fit; other rows are read in place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -57,8 +56,8 @@ class _Tiles(Walk):
             zeros = k.number(working(self.combine.cell), 0, how.lanes)
             with k.loop(0, self.fresh_rows * self.room_of_row, how.lanes) as each:
                 k.store(zeros, self.copy, each.index)
-        self.flag = self._tile_loop()
-        k.finish(self.flag)
+        self.tiles = self.n.down * self.n.across
+        self.each_item(self._tile)
 
     def _rooms(self) -> None:
         """Scratch: rows that are copied, lines that are folded across, their blocks, and results of
@@ -81,24 +80,21 @@ class _Tiles(Walk):
 
     # the order of tiles and rows
 
-    def _tile_loop(self) -> Value:
+    def _tile(self, item: Value, flags: Value) -> Value:
         k, how = self.kernel, self.how
-        tiles = self.n.down * self.n.across
-        with k.loop(k.begin, k.end, carried=[0]) as each:
-            plane, tile = each.index // tiles, each.index % tiles
-            self.top, self.left = tile // self.n.across * self.n.tile_rows, tile % self.n.across * self.n.tile_columns
-            self.rows_here = k.least(self.n.tile_rows, self.n.height_out - self.top)
-            self.columns_here = k.least(self.n.tile_columns, self.n.width_out - self.left)
-            self.plane = self.x + plane * self.n.height * self.n.width
-            first_cell = plane * self.n.height_out * self.n.width_out + self.top * self.n.width_out + self.left
-            self.target = [y + first_cell for y in self.y]
-            self.first_row = self.top * how.rows.stride - self.n.above
-            self.first_column = self.left * how.columns.stride - self.n.before
-            flags, _ = k.together(0, self.rows_here, how.stack, self._stack, [each.values[0], 0])
-            if how.narrow:
-                self._unstage()
-            each.next = [flags]
-        return each.result[0]
+        plane, tile = item // self.tiles, item % self.tiles
+        self.top, self.left = tile // self.n.across * self.n.tile_rows, tile % self.n.across * self.n.tile_columns
+        self.rows_here = k.least(self.n.tile_rows, self.n.height_out - self.top)
+        self.columns_here = k.least(self.n.tile_columns, self.n.width_out - self.left)
+        self.plane = self.x + plane * self.n.height * self.n.width
+        first_cell = plane * self.n.height_out * self.n.width_out + self.top * self.n.width_out + self.left
+        self.target = [y + first_cell for y in self.y]
+        self.first_row = self.top * how.rows.stride - self.n.above
+        self.first_column = self.left * how.columns.stride - self.n.before
+        flags, _ = k.together(0, self.rows_here, how.stack, self._stack, [flags, 0])
+        if how.narrow:
+            self._unstage()
+        return flags
 
     def _stack(self, row: Value, some: int, carried: list[Value]) -> tuple[Value, Value]:
         """The windows of `some` rows from `row` on. Carried: flags, and up to which line lines are
@@ -124,16 +120,8 @@ class _Tiles(Walk):
                 flag = self._store(part, flag, row + i, column)
             return flag
 
-        return self._each(self.columns_here, self.how.narrow, down, flags), k.integer(needed)
-
-    def _each(self, count: Number, is_free: bool, body: Callable[[Number, Value], Value], flags: Value) -> Value:
-        """Flags through body(index, flags) for vectors that cover `count` places: the last begins
-        where it still is full, unless all that it reads and writes lies in scratch."""
-        k, lanes = self.kernel, self.how.lanes
-        with k.loop(0, count, lanes, carried=[flags]) as along:
-            index = along.index if is_free else k.least(along.index, count - lanes)
-            along.next = [body(index, along.values[0])]
-        return along.result[0]
+        flags = self.vectors(self.columns_here, self.how.lanes, down, flags, self.how.narrow)
+        return flags, k.integer(needed)
 
     # a row of cells
 
@@ -176,7 +164,7 @@ class _Tiles(Walk):
 
         if self.how.register is not None:
             return across(0, flags)
-        return self._each(self.columns_here, self.how.copies, across, flags)
+        return self.vectors(self.columns_here, self.how.lanes, across, flags, self.how.copies)
 
     def _single(self, row: Value, flags: Value) -> Value:
         """A row of windows that have one row."""
@@ -189,7 +177,7 @@ class _Tiles(Walk):
         def across(column: Number, flag: Value) -> Value:
             return self._store(*self._windows(source, column, flag), row, column)
 
-        return self._each(self.columns_here, self.how.narrow, across, flags)
+        return self.vectors(self.columns_here, self.how.lanes, across, flags, self.how.narrow)
 
     def _source(self, row: Value, copy: Pointer | None, flags: Value) -> tuple[Any, Value]:
         """Where the cells of a row lie from the first window's first tap on, and flags: also as
@@ -218,13 +206,13 @@ class _Tiles(Walk):
             with k.loop(0, begin, how.lanes) as left:
                 k.store(nothing, copy, left.index)
 
-        def copy_some(index: Number, carried: list[Any]) -> list[Any]:
+        def copy_some(index: Number, flag: Value) -> Value:
             loaded = k.load(cells, begin + index, lanes)
             self.prefetch(cells, begin + index, lanes)
             k.store(loaded, copy, begin + index)
-            return [self.guard_nan(carried[0], [loaded])]
+            return self.guard_nan(flag, [loaded])
 
-        flags = k.vectors(real, lanes, copy_some, [flags])[0]
+        flags = self.vectors(real, lanes, copy_some, flags)
         if how.columns.padded:
             with k.loop(end, span, how.lanes) as right:
                 k.store(nothing, copy, right.index)
@@ -291,7 +279,7 @@ class _Tiles(Walk):
             self.store(self._joined(taps, index, 1), self.blocks, index)
             return flag
 
-        return self._each(starts, how.copies, fold, flags)
+        return self.vectors(starts, lanes, fold, flags, how.copies)
 
     # NaNs, results
 

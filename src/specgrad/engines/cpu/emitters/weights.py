@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import Cell, Kernel, Number, Value
+from ..codegen.builder import Cell, Kernel, Number
 from ..codegen.combine import weight, working
 from ..codegen.vector_math import fma
 from .windows import Window
@@ -21,7 +21,6 @@ class Weights:
 
     term: str
     cell: Cell
-    result: Cell
     rows: Window
     columns: Window
     lanes: int
@@ -31,7 +30,7 @@ def emit(how: Weights, vector: int) -> Kernel:
     """args: x, dx, values, dy, [beta], sizes; an item is a row of windows of a plane."""
     k = Kernel("weights", vector)
     x, dx = k.array("x", how.cell), k.array("dx", how.cell)
-    values, dy = k.array("values", how.cell), k.array("dy", how.result)
+    values, dy = k.array("values", how.cell), k.array("dy", how.cell)
     if how.term == "softmax":
         k.beta = k.load(k.array("beta", working(how.cell)))
     n = k.sizes("height width height_out width_out")
@@ -39,7 +38,7 @@ def emit(how: Weights, vector: int) -> Kernel:
         plane, row = each.index // n.height_out, each.index % n.height_out
         first, target = (plane * n.height + row * how.rows.stride) * n.width, each.index * n.width_out
 
-        def windows(column: Number, carried: object, first: Value = first, target: Value = target) -> None:
+        def windows(column: Number, carried: object) -> None:
             value, total = k.load(values, target + column, how.lanes), k.number(how.cell, 0, how.lanes)
             for down in range(how.rows.taps):
                 for across in range(how.columns.taps):

@@ -94,6 +94,17 @@ class Walk:
             each.next = [handle(each.index, each.values[0])]
         k.finish(each.result[0])
 
+    def vectors(
+        self, count: Number, lanes: int, body: Callable[[Number, Value], Value], flags: Value, is_free: bool = False
+    ) -> Value:
+        """Flags through body(index, flags) for vectors that cover `count` places: the last begins
+        where it still is full, unless what lies behind is free to be read and written."""
+        k = self.kernel
+        last = 0 if is_free else count - lanes
+        with k.loop(0, count, lanes, carried=[flags]) as along:
+            along.next = [body(along.index if is_free else k.least(along.index, last), along.values[0])]
+        return along.result[0]
+
     def finished(self, part: Part, row: Number, column: Number) -> Part:
         """What is written of whole windows of a row, from `column` on."""
         value, *beside = self.combine.finish(self.kernel, part)
