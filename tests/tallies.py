@@ -29,9 +29,14 @@ def tally():
     return k.finish(each.result[0])
 
 
+def compiled_for(kernel, *target):
+    """The object file of a finished kernel for any machine that LLVM knows; nothing is loaded."""
+    return object_code.code_of(object_code.text_of(kernel), object_code.Target(*target))
+
+
 def machine_code(kernel):
     """A finished kernel, compiled for this machine and loaded."""
-    code = object_code.object_code(kernel, *object_code.host())
+    code = compiled_for(kernel, *object_code.host())
     return object_code.Compiled(code, tuple(kernel.parameters), kernel.scratch)
 
 

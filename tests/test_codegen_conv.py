@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from codegen_pools import Call, Emitted, Run, faults
 from kinds import effort
+from tallies import compiled_for
 
 import specgrad as sg
 from specgrad.engines.cpu import bilinear, gemm, steps, weight_gradient
@@ -218,4 +219,4 @@ def test_registers_are_blocked_for_every_target(target, monkeypatch):
         weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 2, True), 64),
         weight_gradient.emit(WeightGradient(FLOAT, *gemm.turned(9, 64, 4)[1], 2, False), 64),
     ):
-        assert object_code.object_code(kernel, *target)
+        assert compiled_for(kernel, *target)

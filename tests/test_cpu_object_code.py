@@ -6,7 +6,7 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import pytest
-from tallies import machine_code, run, tally
+from tallies import compiled_for, machine_code, run, tally
 
 from specgrad.engines.cpu.codegen import native_pool, object_code
 from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
@@ -18,7 +18,7 @@ TARGETS = [(TRIPLES[machine], cpu) for machine, known in object_code.TARGETS.ite
 @pytest.mark.parametrize("target", TARGETS, ids=lambda target: target[1])
 def test_object_code_for_every_target(target):
     assert object_code.is_tested(object_code.Target(*target))
-    code = object_code.object_code(tally(), *target)
+    code = compiled_for(tally(), *target)
     assert code[:4] == (b"\xcf\xfa\xed\xfe" if "apple" in target[1] else b"\x7fELF")
     machine = target[0].partition("-")[0].replace("arm64", "aarch64")
     for workers in (False, True):
@@ -56,8 +56,8 @@ def test_what_llvm_cannot_select_ends_another_process_only():
     kernel.store(root, kernel.room(16, CELLS["float32"]))
     kernel.finish()
     with pytest.raises(object_code.CodegenError, match="LLVM ERROR"):
-        object_code.object_code(kernel, TRIPLES["x86_64"], "nehalem")
-    assert object_code.object_code(tally(), TRIPLES["x86_64"], "nehalem")[:4] == b"\x7fELF"
+        compiled_for(kernel, TRIPLES["x86_64"], "nehalem")
+    assert compiled_for(tally(), TRIPLES["x86_64"], "nehalem")[:4] == b"\x7fELF"
 
 
 def test_with_a_version_of_llvmlite_that_was_not_tried_another_process_compiles(monkeypatch):
@@ -74,7 +74,7 @@ def test_what_llvm_refuses_is_an_error_of_ours():
     with pytest.raises(object_code.CodegenError, match="LLVM cannot compile"):
         machine_code(kernel)
     with pytest.raises(object_code.CodegenError, match="LLVM cannot compile"):
-        object_code.object_code(tally(), "nowhere-unknown-none", "none", "")
+        compiled_for(tally(), "nowhere-unknown-none", "none", "")
 
 
 def test_a_missing_symbol_is_an_error_of_ours():

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import pytest
 from kinds import effort
+from tallies import compiled_for
 
 import specgrad as sg
 from specgrad import ndimage
@@ -86,7 +87,7 @@ def test_every_kernel_compiles_for_every_target(kernels, cpu):
     first = {key[0]: key for key in reversed(kernels)}
     some = [*kernels][[*TARGETS].index(cpu) % 4 :: 4]
     for key in effort(dict.fromkeys([*first.values(), *some]), kernels):
-        assert object_code.object_code(kernels[key](), TARGETS[cpu], cpu)
+        assert compiled_for(kernels[key](), TARGETS[cpu], cpu)
 
 
 def refused(key, emit):

@@ -267,33 +267,35 @@ def tabled(
     """All tables of a layout, of which bands that are alike share theirs; and where the packed
     weights of each job begin, and all end. `width`: of panels, or 0."""
     stride = layout.grid.axes[-1].stride
-    made: dict[str, list[Any]] = {name: [] for name in ("bands", "jobs", "runs", "tiles", "segments")}
-    known, terms, weights = dict[Any, tuple[int, ...]](), [0], [0]
+    made: dict[str, list[Any]] = {name: [] for name in ("jobs", "runs", "tiles", "segments")}
+    terms, weights = [0], [0]
     for job in layout.jobs:
         terms.append(terms[-1] + channels * len(job.taps))
         weights.append(blocks * tile.channels * terms[-1])
-    for start, count, key, source, target in layout.bands():
-        if key not in known:
-            at, runs = len(made["runs"]), layout.runs(start, count, width)
-            if width:
-                lane, place = np.divmod(runs[:, 0], layout.padded(width))
-                runs[:, 0] = place // width * width * terms[-1] + lane * width + place % width
-            made["runs"] += in_rows(runs, rows, stride)
-            known[key] = at, len(made["runs"]), len(made["jobs"])
-            for number, job in enumerate(layout.jobs):
-                step = job.residues[-1].step * layout.grid.target[-1]
-                targets = layout.targets(job, start, count)
-                lanes, some = (1, tile.rows) if tile.is_turned else (tile.lanes, tile.vectors)
-                met = layout.met(job, start, count)
-                tiles, segments = tiles_of(targets, met, step, lanes, some, rows)
-                begin, far = len(made["tiles"]), len(made["segments"])
-                made["tiles"] += [
-                    (q * terms[-1] if width else q, some, a + far, b + far, *rest) for q, some, a, b, *rest in tiles
-                ]
-                made["segments"] += segments
-                of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)
-                made["jobs"].append(of)
-        made["bands"].append((source, target, *known[key]))
+
+    def of_band(start: int, count: int) -> tuple[int, ...]:
+        """Where its runs begin and end, and its jobs begin."""
+        at, first_job, runs = len(made["runs"]), len(made["jobs"]), layout.runs(start, count, width)
+        if width:
+            lane, place = np.divmod(runs[:, 0], layout.padded(width))
+            runs[:, 0] = place // width * width * terms[-1] + lane * width + place % width
+        made["runs"] += in_rows(runs, rows, stride)
+        for number, job in enumerate(layout.jobs):
+            step = job.residues[-1].step * layout.grid.target[-1]
+            targets = layout.targets(job, start, count)
+            lanes, some = (1, tile.rows) if tile.is_turned else (tile.lanes, tile.vectors)
+            met = layout.met(job, start, count)
+            tiles, segments = tiles_of(targets, met, step, lanes, some, rows)
+            begin, far = len(made["tiles"]), len(made["segments"])
+            made["tiles"] += [
+                (q * terms[-1] if width else q, some, a + far, b + far, *rest) for q, some, a, b, *rest in tiles
+            ]
+            made["segments"] += segments
+            of = channels * len(job.taps), terms[number], weights[number], begin, begin + len(tiles)
+            made["jobs"].append(of)
+        return at, len(made["runs"]), first_job
+
+    made["bands"] = layout.bands(of_band)
     tables = {name: np.array(table, np.int64) for name, table in made.items()}
     apart = np.arange(channels) * layout.pitch
     offsets = [np.add.outer(apart, job.places).reshape(-1) for job in layout.jobs]

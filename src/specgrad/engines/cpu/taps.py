@@ -15,7 +15,7 @@ from __future__ import annotations
 import bisect
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -259,17 +259,22 @@ class Layout:
             cells[at, tos] = froms + self.zero
         return runs_of(cells.reshape(-1), self.grid.axes[-1].stride * self.grid.source[-1], width)
 
-    def bands(self) -> Iterator[tuple[int, int, Any, int, int]]:
-        """(start, targets, what bands that are alike have in common, where it begins in source and
-        target) of each band."""
+    def bands(self, made: Callable[[int, int], tuple[int, ...]]) -> list[tuple[int, ...]]:
+        """A record of each band: where it begins in source and target, and what `made` makes of its
+        first target and of how many it has. Bands that are alike share the latter."""
         first, grid = self.grid.axes[0], self.grid
+        found, known = [], dict[Any, tuple[int, ...]]()
         for start in range(0, first.count, self.count):
             count = min(self.count, first.count - start)
             begin, reach = start * first.stride + first.base, first.extent(count) * first.stride
             counts = tuple(min(count, residue.length - start) for residue in first.residues)
             source = start * first.stride * grid.source[0] - self.zero
             target = start * max(r.step for r in first.residues) * grid.target[0]
-            yield start, count, (counts, max(0, -begin), min(reach, first.size - begin)), source, target
+            key = counts, max(0, -begin), min(reach, first.size - begin)
+            if key not in known:
+                known[key] = made(start, count)
+            found.append((source, target, *known[key]))
+        return found
 
     @property
     def zero(self) -> int:

@@ -162,20 +162,20 @@ def tabled(layout: Layout, part: int, block: Blocking, rows: Row) -> tuple[dict[
     length += block.lanes * (length % 512 == 0)  # neighbouring lines should not share few places of a cache
     length = len(every) if block.is_turned else length
     runs: list[Any] = []
-    bands, known = [], dict[Any, tuple[int, ...]]()
-    for start, count, key, source, target in layout.bands():
-        if key not in known:
-            places, cells = layout.targets(job, start, count)
-            narrow = cells if block.is_turned else np.full(length, -1, np.int64)
-            if not block.is_turned:
-                narrow[places] = cells
-            ends = [len(runs)]
-            runs += in_rows(layout.runs(start, count), rows, layout.grid.axes[-1].stride)
-            ends.append(len(runs))
-            runs += in_rows(runs_of(narrow, layout.grid.target[-1]), Row(0, 0, 0) if block.is_turned else rows)
-            ends.append(len(runs))
-            known[key] = *ends, len(cells)
-        bands.append((source, target, *known[key]))
+
+    def of_band(start: int, count: int) -> tuple[int, ...]:
+        """Where its runs begin, those of narrow cells begin, and all end; and its narrow cells."""
+        places, cells = layout.targets(job, start, count)
+        narrow = cells if block.is_turned else np.full(length, -1, np.int64)
+        if not block.is_turned:
+            narrow[places] = cells
+        ends = [len(runs)]
+        runs.extend(in_rows(layout.runs(start, count), rows, layout.grid.axes[-1].stride))
+        ends.append(len(runs))
+        runs.extend(in_rows(runs_of(narrow, layout.grid.target[-1]), Row(0, 0, 0) if block.is_turned else rows))
+        return *ends, len(runs), len(cells)
+
+    bands = layout.bands(of_band)
     tables = {"bands": np.array(bands, np.int64), "runs": np.array(runs, np.int64)}
     tables["offsets"] = np.add.outer(np.arange(part) * layout.pitch, job.places).reshape(-1)
     return tables | {"places": every if block.is_turned else np.tile(job.places, part)}, length

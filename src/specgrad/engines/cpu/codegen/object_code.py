@@ -70,12 +70,6 @@ class Compiled:
             unused.append(library)
 
 
-def object_code(kernel: Kernel, triple: str, cpu: str, features: str = "") -> bytes:
-    """An object file of a finished kernel for any machine that LLVM knows; nothing is loaded.
-    CodegenError if LLVM refuses it."""
-    return code_of(text_of(kernel), Target(triple, cpu, features))
-
-
 def text_of(kernel: Kernel) -> str:
     """A finished kernel in LLVM's language."""
     kernel.function.attributes.add("nounwind")
@@ -83,7 +77,7 @@ def text_of(kernel: Kernel) -> str:
 
 
 def code_of(text: str, target: Target) -> bytes:
-    """An object file of a module in LLVM's language."""
+    """An object file of a module in LLVM's language; CodegenError if LLVM refuses it."""
     try:
         if not is_tested(target):
             return _translate_apart(text, target)

@@ -265,9 +265,7 @@ class _Phases:
         if self.compares:
             for i, p, q, t in places:
                 at = ((group + i) * how.rows.stride + p) * self.n.width + column * stride + q
-                x[i, p, q, t] = (
-                    k.strided(self.source, at, stride, lanes, q) if lanes > 1 else k.load(self.source, at, 1)
-                )
+                x[i, p, q, t] = k.strided(self.source, at, stride if lanes > 1 else 1, lanes, q)
         for window, source in sources.items():
             for shift in range(self.low, self.high + 1):
                 users = [
