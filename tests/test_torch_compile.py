@@ -74,6 +74,14 @@ def test_compiles_transforms():
     nearly(torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(x, dx), all_of_them(x, dx))
 
 
+def test_compiles_maps_over_channels_last_images():
+    torch._dynamo.reset()
+    words = {"norm_type": 2.0, "kernel_size": 2}  # the norm is not fixed in dynamic code
+    mapped = func.vmap(lambda t: sg.global_max_pool(functional.lp_pool2d(t, **words), 2))
+    x = torch.stack([sample(2, 3, 4, 4).to(memory_format=torch.channels_last)] * 2)
+    nearly(torch.compile(mapped, fullgraph=True, backend="eager", dynamic=True)(x), mapped(x))
+
+
 class Net(torch.nn.Module):
     def forward(self, x):
         return (

@@ -22,6 +22,8 @@ def private(path: str, fallback: Any) -> Any:
 
 active_transform: Callable[[], Any] = private("_C._functorch.peek_interpreter_stack", lambda: ...)
 """The innermost transform of torch.func that is running, or None; unknown: some."""
+is_mapped: Callable[[torch.Tensor], bool] = private("_C._functorch.is_batchedtensor", lambda x: True)
+"""Whether a tensor is what vmap gives to the function that it maps; unknown: yes."""
 tracing_state: Callable[[], Any] = private("_C._get_tracing_state", lambda: torch.jit.is_tracing() or None)  # type: ignore[attr-defined, no-untyped-call]
 """What torch.jit.trace records into, or None."""
 dispatch_modes: Callable[[], int] = private("_C._len_torch_dispatch_stack", lambda: 1)

@@ -138,7 +138,7 @@ def _power(rank: int) -> Any:
         kernel = each(kernel_size, rank)
         sequence = isinstance(kernel_size, tuple | list)
         usual = isinstance(norm_type, int | float) and (not sequence or len(kernel_size) == rank > 1)  # type: ignore[arg-type]
-        if not usual or kernel is None or not takes(input, rank, math.isinf(norm_type)):
+        if not usual or kernel is None or not takes(input, rank, norm_type in (math.inf, -math.inf)):
             return torchs(input, norm_type, kernel_size, stride, ceil_mode)
         if norm_type == math.inf:
             return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)

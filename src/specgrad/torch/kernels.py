@@ -22,7 +22,7 @@ from torch import Tensor
 from .. import threads
 from ..engines import cpu, reference
 from ..engines.cpu import pools
-from ..engines.torch_private import active_transform
+from ..engines.torch_private import active_transform, is_mapped
 from ..geometry import Adaptive, strides
 
 try:
@@ -42,13 +42,10 @@ def last_axes(x: Tensor) -> int:
         return 0
     if not torch.compiler.is_compiling() and active_transform() is None:
         return x.ndim if suggests_channels_last(x.shape, x.stride()) else 0
-    if x.is_contiguous():
+    if x.is_contiguous() or is_mapped(x):  # inside vmap the mapped axis comes first in any case
         return 0
     form = torch.channels_last if x.ndim == 4 else torch.channels_last_3d
-    try:
-        return x.ndim if x.is_contiguous(memory_format=form) else 0
-    except RuntimeError:  # torch does not say inside vmap, where the mapped axis comes first in any case
-        return 0
+    return x.ndim if x.is_contiguous(memory_format=form) else 0
 
 
 @functools.lru_cache(maxsize=1024)
