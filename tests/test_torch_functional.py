@@ -263,6 +263,8 @@ def test_what_is_torchs_to_answer(answered, monkeypatch):
     assert torch.equal(functional.max_pool2d(integers, 2), F.max_pool2d(integers, 2))
     one = torch.ones(1, 1, 1)  # a dilated window that misses the input: torch's value, -inf, not 0
     assert functional.max_pool1d(one, 2, 1, 1, 2).item() == F.max_pool1d(one, 2, 1, 1, 2).item() == -math.inf
+    with warnings.catch_warnings(action="ignore"), pytest.raises(NotImplementedError, match="NestedTensor"):
+        functional.max_pool2d(torch.nested.nested_tensor([one, one]), 2)
     empty = torch.ones(0, 2, 4, 4)
     assert functional.max_pool2d(empty, 2).shape == (0, 2, 2, 2)
     monkeypatch.setattr(routing, "SMALL", 100)

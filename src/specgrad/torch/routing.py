@@ -258,7 +258,9 @@ class Function:
             return self.general(x, arguments, indices)
         try:
             key = x.shape, x.stride(), x.dtype, x.device, indices, SMALL, dumps(arguments, 2)
-        except (RuntimeError, ValueError):  # a tensor without strides, or an argument that is not written plainly
+        except RuntimeError:  # a sparse or nested tensor, which has no strides
+            return self.theirs(x, arguments, indices)
+        except ValueError:  # an argument that `dumps` does not write
             return self.general(x, arguments, indices)
         route = self.routes.get(key) or self.add(key, x, arguments, indices)
         if route.torchs[x.requires_grad and is_grad_enabled()] and not (route.watches and route.is_captured()):
