@@ -1,6 +1,7 @@
 """Pointwise operators beyond the shared cases: special values, masks, users' functions, and
 refusals."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import flint
@@ -36,6 +37,17 @@ def test_special_values():
             assert sg.not_equal(x, x).tolist() == [0, 0, 0, 0, 0, 1]
     with np.errstate(all="raise"):  # relative accuracy in the tail
         assert sg.softplus(np.array([-40.0])) == pytest.approx(np.exp(-40.0), rel=1e-15)
+
+
+@pytest.mark.parametrize("kind", [Decimal, mpmath.mpf])
+def test_small_results_keep_their_digits_in_any_precision(kind):
+    x = np.array([kind("-1e-40"), kind("-0.0"), kind(-100)], object)
+    assert sg.tanh(x)[0] == x[0]
+    assert str(sg.tanh(x)[1]) in ("-0", str(x[1]))
+    assert float(sg.softplus(x)[2]) == pytest.approx(np.exp(-100.0), rel=1e-15)
+    special = np.array([kind(n) for n in ("inf", "-inf", "nan")], object)
+    np.testing.assert_array_equal(sg.softplus(special).astype(float), [np.inf, 0, np.nan])
+    assert sg.Power(0.5).vjp((np.array([kind(0)], object),), np.array([kind(1)], object))[0] == [kind("inf")]
 
 
 def test_the_second_derivative_of_a_saturated_sigmoid_is_zero_not_nan():

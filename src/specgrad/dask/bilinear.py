@@ -16,7 +16,7 @@ import numpy as np
 
 from .. import dispatch
 from .pools import Chunked, Plane, chunked, placed, refuse_out
-from .tasks import Tasks
+from .tasks import Tasks, added
 from .tiling import Part, localised
 
 
@@ -121,7 +121,7 @@ def _cotangent(x: Any, g: Any, rest: list[Any], op: Any, parts: tuple[Part, ...]
 
 
 def _added(one: tuple[Any, ...], other: tuple[Any, ...]) -> tuple[Any, ...]:
-    return tuple(a + b for a, b in zip(one, other, strict=True))
+    return tuple(added(a, b) for a, b in zip(one, other, strict=True))
 
 
 def _weights(x: Any, g: Any, rest: list[Any], op: Any, slots: tuple[int, ...]) -> tuple[Any, ...]:

@@ -12,6 +12,7 @@ import numpy as np
 from .. import dispatch
 from ..ops import Reshape
 from .pools import Chunked, chunked, refuse_out
+from .tasks import summed
 
 
 def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked], list[Chunked], Any]:
@@ -19,7 +20,9 @@ def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked],
     names = [slot.name for slot in op.slots]
     arrays = [chunked(op.name, n, o) for n, o in zip(names, operands, strict=False)]
     op.output_shape(*[x.shape for x in arrays])  # what does not broadcast is refused in the operator's own name
-    dtype = dispatch.forward(op, tuple(np.ones((1,) * x.ndim, x.dtype) for x in arrays)).dtype
+    dtype = np.dtype(object)  # whose cells are not known before they are computed
+    if all(x.dtype != object for x in arrays):
+        dtype = dispatch.forward(op, tuple(np.ones((1,) * x.ndim, x.dtype) for x in arrays)).dtype
     together = da.broadcast_arrays(*arrays)
     grid = da.core.unify_chunks(*[part for x in together for part in (x, range(x.ndim))])[1]
     others = [chunked(op.name, "cotangent", m).rechunk(grid[0].chunks) for m in more]
@@ -67,9 +70,8 @@ def _reshaped(op: Any, x: Any, shape: tuple[int, ...]) -> Chunked:
 
 def _summed(gx: Chunked, shape: tuple[int, ...]) -> Chunked:
     """A cotangent summed back over the axes along which its operand was broadcast."""
-    gx = gx.sum(tuple(range(gx.ndim - len(shape))))
-    repeated = tuple(p for p, n in enumerate(shape) if n == 1 and gx.shape[p] != 1)
-    return gx.sum(repeated, keepdims=True) if repeated else gx
+    gx = summed(gx, tuple(range(gx.ndim - len(shape))))
+    return summed(gx, tuple(p for p, n in enumerate(shape) if n == 1 and gx.shape[p] != 1), keepdims=True)
 
 
 def _value(*arrays: Any, op: Any) -> Any:

@@ -20,7 +20,7 @@ from .. import dispatch
 from ..errors import ArgumentError, Described, ShapeError, refusal
 from ..geometry import Axis
 from ..ops.window import WholeWindow
-from .tasks import Span, Tasks
+from .tasks import Span, Tasks, zeros
 from .tiling import Part, localised, readers, tiles
 
 Chunked = Any
@@ -108,10 +108,12 @@ class Plane:
                     arriving = tasks.box(cotangent, self.boxes(cotangent, [(p.first, p.last) for p in parts], batch))
                     runs.append((made, cells, arriving, *[one.key for one in more]))
                 index = self.index(place, batch)
+                shape = [own[i] for own, i in zip(x.chunks, index, strict=True)]
                 if runs:
                     tasks.add_sum(index, runs)
+                elif x.dtype == object:
+                    tasks.add(index, functools.partial(zeros, shape), tasks.box(x, self.boxes(x, spans, batch)))
                 else:
-                    shape = [own[i] for own, i in zip(x.chunks, index, strict=True)]
                     tasks.add(index, functools.partial(np.zeros, shape, x.dtype))
         return tasks.array(x.chunks, x.dtype, more)
 
@@ -183,7 +185,7 @@ def placed(gx: Any, parts: tuple[Part, ...], positions: tuple[int, ...], spans: 
     inside = gx[tuple(source)]
     if inside.shape == tuple(shape):
         return inside
-    whole = np.zeros(shape, gx.dtype)
+    whole = zeros(shape, gx)
     whole[tuple(target)] = inside
     return whole
 

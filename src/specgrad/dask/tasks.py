@@ -19,6 +19,8 @@ from dask.base import tokenize
 from dask.delayed import Delayed
 from dask.highlevelgraph import HighLevelGraph
 
+from ..scalars import Family, find_family
+
 Chunked = Any
 """A dask array."""
 Span = tuple[int, int]
@@ -144,4 +146,32 @@ def _same(value: Any) -> Any:
 
 
 def _summed(parts: list[Any]) -> Any:
-    return functools.reduce(np.add, parts)
+    return functools.reduce(added, parts)
+
+
+def _family(cells: Any) -> Family:
+    return find_family("sum", ["x"], [cells])
+
+
+def added(one: Any, other: Any) -> Any:
+    """The sum of two arrays of one kind of scalar, which may be undefined without a word."""
+    with _family(one).computing():
+        return one + other
+
+
+def summed(x: Chunked, axis: tuple[int, ...], keepdims: bool = False) -> Chunked:
+    """The sum over axes, in the dtype of the cells."""
+    return da.reduction(x, _reduced, _reduced, axis=axis, keepdims=keepdims, dtype=x.dtype) if axis else x
+
+
+def _reduced(cells: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
+    with _family(cells).computing():
+        return np.add.reduce(cells, axis=axis, keepdims=keepdims, dtype=cells.dtype)
+
+
+def zeros(shape: Sequence[int], like: Any) -> Any:
+    """Zeros of the same kind of scalar as the cells of an array."""
+    if like.dtype != object:
+        return np.zeros(shape, like.dtype)
+    family = _family(like)
+    return family.leave(family.zeros(math.prod(shape)), tuple(shape))

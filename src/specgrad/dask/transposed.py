@@ -6,14 +6,17 @@ cotangent is the same of both, with input and output changed over.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import dask.array as da
 
 from ..ops.conv import Conv
-from . import bilinear
+from ..ops.pointwise import Add
+from . import bilinear, cellwise
 from .pools import Chunked, chunked, refuse_out
+from .tasks import summed
 
 
 class Adjoint:
@@ -49,6 +52,10 @@ class Adjoint:
         return bias.reshape((-1, *(1,) * self.rank))
 
 
+def _added(one: Chunked, other: Chunked) -> Chunked:
+    return cellwise.forward(Add(), (one, other))
+
+
 def _stretched(chunks: Sequence[int], step: int, size: int) -> tuple[int, ...]:
     """Chunks of the result, of those of the input: a step for each cell, the last with the rest."""
     made, left = [], size
@@ -62,7 +69,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
     refuse_out(op.name, out)
     adjoint = Adjoint(op, operands)
     value = adjoint.value(adjoint.x, adjoint.weight)
-    return value + adjoint.along_channels(chunked(op.name, "bias", operands[2])) if len(operands) > 2 else value
+    return _added(value, adjoint.along_channels(chunked(op.name, "bias", operands[2]))) if len(operands) > 2 else value
 
 
 def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunked:
@@ -75,8 +82,7 @@ def push(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> Chunk
         moved.append(adjoint.value(adjoint.x, dw))
     if rest and rest[0] is not None:
         moved.append(adjoint.along_channels(chunked(op.name, "tangent of bias", rest[0])))
-    total = sum(moved[1:], start=moved[0])
-    return da.broadcast_to(total, adjoint.shape)
+    return da.broadcast_to(functools.reduce(_added, moved), adjoint.shape)
 
 
 def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bool]) -> tuple[Chunked, ...]:
@@ -90,5 +96,5 @@ def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bo
         pulled[1] = bilinear.pull(adjoint.conv, (g, adjoint.weight), adjoint.padded(adjoint.x), (False, True))[1]
     if len(operands) > 2 and wanted[2]:
         channel = g.ndim - adjoint.rank - 1
-        pulled[2] = g.sum(axis=tuple(p for p in range(g.ndim) if p != channel), dtype=g.dtype)
+        pulled[2] = summed(g, tuple(p for p in range(g.ndim) if p != channel))
     return tuple(pulled)

@@ -36,8 +36,24 @@ class Decimals(Elements):
         return a.ln()
 
     def tanh_of(self, a: Any) -> Any:
-        below = (-2 * abs(a)).exp()
-        return ((1 - below) / (1 + below)).copy_sign(a)
+        with decimal.localcontext() as context:
+            context.prec = 2 * context.prec + GUARD  # half of the digits may cancel
+            if -a.adjusted() * 2 > context.prec:
+                value = a - a * a * a / 3
+            else:
+                below = (-2 * abs(a)).exp()
+                value = (1 - below) / (1 + below)
+        return (+value).copy_sign(a)
+
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        return each(self._logaddexp, a, b)
+
+    def _logaddexp(self, a: Any, b: Any) -> Any:
+        if not (a.is_finite() and b.is_finite()):
+            return (a.exp() + b.exp()).ln()
+        less = (-abs(a - b)).exp()
+        total = 1 + less
+        return max(a, b) + (total.ln() * less / (total - 1) if total != 1 else less)  # log1p without loss of digits
 
     def erf_of(self, a: Any) -> Any:
         """2/√π exp(-a²) Σ (2a²)ⁿ a / (1·3·5 … (2n+1)), whose terms all have one sign."""

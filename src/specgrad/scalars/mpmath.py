@@ -36,11 +36,19 @@ class MpFloats(Elements):
     def erf_of(self, a: Any) -> Any:
         return mpmath.erf(a)
 
+    def logaddexp(self, a: Cells, b: Cells) -> Cells:
+        return each(self._logaddexp, a, b)
+
+    def _logaddexp(self, a: Any, b: Any) -> Any:
+        if not (mpmath.isfinite(a) and mpmath.isfinite(b)):
+            return self.log_of(mpmath.exp(a) + mpmath.exp(b))
+        return max(a, b) + mpmath.log1p(mpmath.exp(-abs(a - b)))
+
     def pi(self) -> Any:
         return self.constant(+mpmath.pi)
 
     def root_of(self, a: Any, exponent: Any) -> Any:
-        return a**exponent if a >= 0 else mpmath.nan
+        return mpmath.inf if a == 0 > exponent else a**exponent if a >= 0 else mpmath.nan
 
     def pivot_of(self, a: Any) -> Any:
         return a if mpmath.isfinite(a) else mpmath.mpf(0)
