@@ -291,6 +291,32 @@ def test_other_operators_and_other_transforms():
         )
 
 
+@dataclass(frozen=True)
+class Turned(sg.Reshape):
+    """A user's reshape, which XLA's does not replace."""
+
+    name: ClassVar = "turned"
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x.reshape(-1), lambda x: sg.reshape(x, (2, 6)).T, lambda x: Turned((6, 2))(x)[1:].sum(0)]
+)
+def test_reshapes_and_methods_of_values_under_transforms(f):
+    x = whole((3, 4), 7)
+
+    def square(x):
+        return sg.sum(f(sg.relu(x)) ** 2)
+
+    want, slope = f(sg.relu(x)), sg.grad(square)(x)
+    same(jax.jit(lambda x: f(sg.relu(x)))(x), want)
+    for gradient in (jax.jit(sg.grad(square)), jax.grad(square), jax.jit(jax.grad(square))):
+        same(gradient(x), slope)
+    same(jax.vmap(sg.grad(square), 1)(np.stack([x, x + 1], 1))[0], slope)
+    same(jax.jit(sg.vmap(f))(np.stack([x, x]))[1], f(x))
+    same(jax.grad(lambda x: sg.grad(square)(x).sum())(x), sg.grad(lambda x: sg.sum(sg.grad(square)(x)))(x))
+    same(jax.jit(lambda x: sg.jvp(square, (x,), (x,))[1])(x), (slope * x).sum())
+
+
 MESH = """
 import jax, jax.numpy as jnp, numpy as np, specgrad.jax as sgj
 from jax.sharding import Mesh, PartitionSpec as P

@@ -166,7 +166,7 @@ def summed(x: Chunked, axis: tuple[int, ...], keepdims: bool = False) -> Chunked
 
 def _reduced(cells: Any, axis: tuple[int, ...], keepdims: bool) -> Any:
     with _family(cells).computing():
-        return np.add.reduce(cells, axis=axis, keepdims=keepdims, dtype=cells.dtype)
+        return cells.sum(axis=axis, keepdims=keepdims, dtype=cells.dtype)
 
 
 def zeros(shape: Sequence[int], like: Any) -> Any:

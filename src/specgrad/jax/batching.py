@@ -11,7 +11,7 @@ import jax
 import jax.numpy as jnp
 
 from ..derive import Derived, VJPOf, _roles
-from ..ops import Fold, MaxUnpool, Unfold
+from ..ops import Fold, MaxUnpool, Reshape, Unfold
 from ..ops.conv import SlidingWeight
 from ..ops.pointwise import Pointwise
 from ..ops.window import Pool
@@ -29,6 +29,7 @@ def batch(run: Run, op: Any, operands: Sequence[Any], axes: Sequence[int | None]
     base = op.base if op.derived else op
     alike = (
         isinstance(base, Pointwise)
+        and not isinstance(base, Reshape)
         and len({x.ndim - (a is not None) for x, a in zip(operands, axes, strict=True)}) == 1
     )
     if alike or isinstance(base, LEADING):

@@ -21,7 +21,7 @@ from jax import lax
 
 from ..derive import ShapeOnly, VJPOf
 from ..operator import Window
-from ..ops import Conv, Fold, Linear, SumPool, Unfold
+from ..ops import Conv, Fold, Linear, Reshape, SumPool, Unfold
 from ..ops.conv import Bilinear
 from ..ops.pointwise import Pointwise
 from ..ops.window import Pool
@@ -66,7 +66,7 @@ def _is_composed(base: Any, op: Any, operands: Sequence[Any]) -> bool:
         return whole.is_whole(base) or Sliced(base, shape).taps <= MOST_TAPS
     if type(base) in (Fold, Unfold):
         return bool(math.prod(base.kernel_size) <= MOST_TAPS)
-    return isinstance(base, Pointwise | Bilinear)
+    return isinstance(base, Pointwise | Bilinear) and not isinstance(base, Reshape)
 
 
 def _on_host(op: Any, operands: Sequence[Any]) -> Any:

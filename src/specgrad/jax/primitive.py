@@ -23,7 +23,7 @@ from jax.sharding import PartitionSpec
 
 from ..derive import ShapeOnly
 from ..errors import ArgumentError, refusal
-from ..ops import Add, Linear, Mul, Scale, Sub
+from ..ops import Add, Linear, Mul, Reshape, Scale, Sub
 from ..ops.pointwise import Pointwise
 from ..scalars import find_family, is_traced
 from . import compose, host
@@ -55,6 +55,8 @@ def apply(op: Any, operands: Sequence[Any], out: Any = None) -> Any:
         raise refusal(ArgumentError, op.name, "out", out, "an array of JAX is not written into", "leave it out")
     given = [x if isinstance(x, jax.Array) else jnp.asarray(x) for x in operands]
     _check(op, given)
+    if type(op) is Reshape:
+        return jnp.reshape(given[0], op.output_shape(given[0].shape))
     if type(op) in INLINE:
         return compose.value(op, given)
     return operator_p.bind(*_aligned(given), op=op)
@@ -100,7 +102,7 @@ def _abstract(*avals: Any, op: Any) -> Any:
 
 
 def _eager(*operands: Any, op: Any) -> Any:
-    if any(is_traced(x) or [device.platform for device in x.devices()] != ["cpu"] for x in operands):
+    if any(is_traced(x) or len(getattr(x, "devices", set)()) > 1 for x in operands):
         return _compiled(op)(*operands)
     if _composed_only.get():
         return compose.value(op, operands)

@@ -39,7 +39,8 @@ def is_traced(value: Any) -> bool:
     kind: Any = getattr(jax, "Array", ())  # jax may be half imported, by another thread
     if not isinstance(value, kind):
         return False
-    return isinstance(value, jax.core.Tracer) or any(device.platform != "cpu" for device in value.devices())
+    devices = getattr(value, "devices", set)  # a literal of JAX, which is an array of NumPy, has none
+    return isinstance(value, jax.core.Tracer) or any(device.platform != "cpu" for device in devices())
 
 
 def refuse_nested(name: str, argument: str, value: Any) -> None:
