@@ -29,7 +29,7 @@ POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling
 
 @functools.cache
 def _replaced() -> dict[Any, Any]:
-    """torch's functions, as a mode sees them called, and ours."""
+    """torch's functions, as a function mode gets them, and ours."""
     found: dict[Any, Any] = {}
     for kind in ("max_pool", "avg_pool", "adaptive_max_pool", "adaptive_avg_pool", "lp_pool"):
         for rank in (1, 2, 3):
@@ -96,12 +96,12 @@ class Acceleration:
         return self._calls.counted
 
     def _begin(self, *_: Any) -> None:
-        """Before the model runs: its functional calls are ours."""
+        """Start to replace functional calls, before the model runs."""
         self._calls.__enter__()
         self._running += 1
 
     def _end(self, *_: Any) -> None:
-        """After it, also if it failed."""
+        """Stop, after the model has run or raised an error."""
         if self._running:
             self._running -= 1
             self._calls.__exit__(None, None, None)
@@ -125,7 +125,7 @@ class Acceleration:
         self.undo()
 
     def __repr__(self) -> str:
-        """What was done, in one line."""
+        """What was changed, in one line."""
         parts = [
             f"{title} {', '.join(names)}"
             for title, names in (("runs", self.changed), ("leaves to torch", self.left))

@@ -1,10 +1,10 @@
-"""Every operator on tensors, with the functions of an engine: what `specgrad.max_pool(tensor, …)`
-and `MaxPool(…)(tensor)` reach.
+"""Every operator on tensors, by the interface of an engine: what `specgrad.max_pool(tensor, …)` and
+`MaxPool(…)(tensor)` call.
 
-Pooling goes to the operators of `operators`; convolution to aten for ranks 1 to 3, from which
-higher ranks are built axis by axis; the other classes of `BY_ATEN` are aten calls, and a class that
-is in no table runs by its statement (`composed`). All of it can be differentiated and transformed
-by torch. Convolution by aten multiplies padding by the weight, so an infinite weight over padding
+Pooling runs by the registered operators of `operators`. Convolution runs by aten for ranks 1 to 3,
+and higher ranks are built from these axis by axis. The other classes of `BY_ATEN` are aten calls,
+and any other class runs by its own definition (`composed`). Torch can differentiate and transform
+all of them. aten's convolution multiplies padding by the weight, so an infinite weight over padding
 gives NaN here.
 """
 
@@ -36,7 +36,7 @@ BILINEAR = (ops.Conv, ops.ConvTranspose, ops.Linear)
 
 
 def reads(operands: Operands) -> bool:
-    """Whether torch.compile is reading a call on these operands."""
+    """Whether torch.compile is tracing a call on these operands."""
     return torch.compiler.is_compiling() and all(isinstance(x, Tensor) for x in operands)
 
 
@@ -55,7 +55,7 @@ def forward(op: Any, operands: Operands, out: Any = None) -> Any:
 
 
 def keep(op: Any, operands: Operands) -> tuple[Any, Any]:
-    """The value, and what its slopes are read from."""
+    """The value, and what the slopes are computed from."""
     if type(op) in FAMILIES and kernels.reads_codes(op):
         (x,) = operands
         value, codes = FAMILIES[type(op)].keep(x, kernels.last_axes(x), *encoded(op, x.ndim))
@@ -72,8 +72,8 @@ def recall(op: Any, operands: Operands) -> Any:
 
 
 def _is_stated(op: Any, x: Tensor) -> bool:
-    """Whether the derivatives are those of the row: of a class that torch has nothing for, and of
-    integers."""
+    """Whether the derivatives are computed from `Operator.row`: for classes that are in no table,
+    and for integers."""
     return type(op) not in FAMILIES and (type(op) not in BY_ATEN or _is_exact(x))
 
 
@@ -133,12 +133,12 @@ def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
 
 def _by_aten(op: Any, *operands: Any) -> Any:
     x = operands[0]
-    if not torch.compiler.is_compiling():  # there the shapes may be symbols, and were checked before
+    if not torch.compiler.is_compiling():  # there shapes may be symbolic and were checked before
         for slot, given in zip(op.slots, operands, strict=False):
             refuse_layout(op.name, slot.name, given)
         op.output_shape(*(tuple(given.shape) for given in operands))
         _check(op, operands)
-    if type(op) in BILINEAR and (_is_exact(x) or not operands[1].numel()):  # nor does aten convolve to no channel
+    if type(op) in BILINEAR and (_is_exact(x) or not operands[1].numel()):  # aten refuses both
         return reference.forward(op, operands)
     if x.dtype in HALVES and _rounds_between(op, x):
         wide = (given.float() if given.dtype in HALVES else given for given in operands)
@@ -147,7 +147,7 @@ def _by_aten(op: Any, *operands: Any) -> Any:
 
 
 def _is_exact(x: Tensor) -> bool:
-    """Whether a tensor holds integers, which aten neither convolves nor differentiates."""
+    """Whether a tensor holds integers, which aten does not convolve or differentiate."""
     return not x.is_floating_point() and not x.is_complex()
 
 
@@ -160,14 +160,14 @@ def _rounds_between(op: Any, x: Tensor) -> bool:
 
 
 def _autocasts(x: Tensor) -> bool:
-    """Whether torch casts floats by rules of its own here, and keeps no dtype."""
+    """Whether autocast is on, so that torch chooses dtypes by its own rules."""
     kind = x.device.type
     return torch.amp.is_autocast_available(kind) and torch.is_autocast_enabled(kind)
 
 
 def _check(op: Any, operands: Operands) -> None:
-    """Refuse tensors whose numbers the operator does not take, with the words of every other
-    engine."""
+    """Refuse tensors with dtypes that the operator does not take, with the same message as every
+    other engine."""
     first = operands[0]
     for slot, x in zip(op.slots, operands, strict=False):
         if not slot.integer:
@@ -175,7 +175,7 @@ def _check(op: Any, operands: Operands) -> None:
             _check_alike(op, slot.name, x, first)
         elif x.is_floating_point() or x.is_complex() or x.dtype is torch.bool:
             raise refusal(ScalarError, op.name, slot.name, x, "must hold integers", "cast first, e.g. x.long()")
-        elif is_plain(x) and x.device.type == "cpu":  # elsewhere torch itself looks, when the kernel runs
+        elif is_plain(x) and x.device.type == "cpu":  # on other devices torch's kernel checks values
             op.check(operands)
 
 
@@ -189,15 +189,15 @@ def _check_direction(op: Any, argument: str, given: Any, like: Tensor) -> None:
 
 
 def _check_alike(op: Any, argument: str, given: Tensor, like: Tensor) -> None:
-    """Refuse tensors of two dtypes, but for what autocast casts, or of two devices, some of which
-    aten would read as they are."""
+    """Refuse tensors of two dtypes, except under autocast, or of two devices. aten would compute
+    with some of these pairs."""
     if given.device != like.device or (given.dtype != like.dtype and not _autocasts(given)):
         words = unlike(f"{given.dtype} on {given.device}", f"{like.dtype} on {like.device}")
         raise refusal(ScalarError, op.name, argument, given, *words)
 
 
 def _number(op: Any, x: Tensor, argument: str, number: Any) -> Any:
-    """A number that is part of an operator, as aten takes it beside a tensor."""
+    """A number that is a parameter of an operator, as an int or float for aten."""
     if not torch.compiler.is_compiling():
         find_family(op.name, ["x"], [x]).number(op.name, argument, number)
     return int(number) if _is_exact(x) else float(number)
@@ -219,7 +219,7 @@ def _mean(op: Any, x: Tensor) -> Tensor:
 
 def _slice(op: Any, x: Tensor) -> Tensor:
     if any(isinstance(part, tuple) and (part[2] or 1) < 0 for part in op.index):
-        return composed.value(op, (x,))  # aten takes no step backwards
+        return composed.value(op, (x,))  # aten has no negative steps
     return x[tuple(slice(*part) if isinstance(part, tuple) else part for part in op.index)]
 
 
@@ -236,7 +236,8 @@ def _pad(op: Any, x: Tensor) -> Tensor:
 
 
 def _twin_at(op: Any, shape: tuple[int, ...]) -> tuple[Any, int, bool]:
-    """The operator's twin, the sign, and whether the sign would meet the 0 of a bare window."""
+    """The operator's twin, its sign, and whether the sign is negative with a window of padding
+    alone, whose value 0 must not become -0."""
     other, sign = twin(op)
     return other, sign, sign < 0 and has_bare_window(op, shape)
 
@@ -256,7 +257,7 @@ def _max_unpool(op: Any, y: Tensor, indices: Tensor) -> Tensor:
     batch, cells = y.shape[: y.ndim - len(op.output_size)], math.prod(op.output_size)
     flat = y.reshape((*batch, math.prod(y.shape[len(batch) :])))
     at = indices.reshape(flat.shape).long()
-    at = torch.where(at < 0, cells, at)  # one more cell, for what is put nowhere
+    at = torch.where(at < 0, cells, at)  # an extra cell for the values without an index
     numbers = torch.arange(flat.shape[-1], device=y.device).expand_as(at)
     last = torch.full((*batch, cells + 1), -1, device=y.device).scatter_reduce(-1, at, numbers, "amax")
     chosen = torch.where(last.gather(-1, at) == numbers, flat, 0)
@@ -265,7 +266,7 @@ def _max_unpool(op: Any, y: Tensor, indices: Tensor) -> Tensor:
 
 
 def _cross_entropy(op: Any, logits: Tensor, labels: Tensor) -> Tensor:
-    rows, none = logits.reshape(-1, logits.shape[-1]), torch.iinfo(torch.int64).min  # no label is ignored
+    rows, none = logits.reshape(-1, logits.shape[-1]), torch.iinfo(torch.int64).min  # ignores no label
     return F.cross_entropy(rows, labels.reshape(-1).long(), ignore_index=none)
 
 
@@ -290,8 +291,8 @@ def _convolved(
     dilation: list[int],
     groups: int,
 ) -> Tensor:
-    """Convolution over (batch, channel, *spatial): aten's up to rank 3, beyond it one axis unrolled
-    into a sum."""
+    """Convolution over (batch, channel, *spatial): aten's up to rank 3; beyond it a sum over the
+    taps of the first axis."""
     rank = len(stride)
     if rank <= 3:
         if any(a != b for a, b in pads):
@@ -330,9 +331,9 @@ def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = No
         y = function(x, weight, None, op.stride, 0, 0, op.groups, op.dilation)
         room = [(-a, extra - b) for (a, b), extra in zip(op.padding, op.output_padding, strict=True)]
         amounts = [p for pair in reversed(room) for p in pair]
-        if any(p > 0 for p in amounts):  # first: what is cropped may reach into it
+        if any(p > 0 for p in amounts):  # before the crop, which may take some of it away again
             y = F.pad(y, [max(p, 0) for p in amounts])
-        if any(p < 0 for p in amounts):  # less than nothing crops
+        if any(p < 0 for p in amounts):  # negative padding crops
             y = F.pad(y, [min(p, 0) for p in amounts])
     else:  # the adjoint of convolution in its input
         shape = (x.shape[0], weight.shape[1] * op.groups, *(axis.size for axis, _ in op.sliding(tuple(sizes))))

@@ -1,9 +1,10 @@
-"""Operators on ordinary tensors in eager calls: what `specgrad.max_pool(tensor, …)` and
-`MaxPool(…)(tensor)` try first, with everything decided once for tensors that lie alike.
+"""Pooling operators on ordinary tensors in eager calls: what `specgrad.max_pool(tensor, …)` and
+`MaxPool(…)(tensor)` try first.
 
-A small tensor on the CPU is pooled by torch's own kernel where one of torch's functions means the
-same, as `routing` says for that function. Elsewhere our engines run, and torch's dispatcher is
-asked only where something else than ordinary autograd would see the call.
+As in `routing`, what runs a call is decided once for tensors of equal shape, strides, dtype and
+device. Torch's own kernel pools a small tensor on the CPU if one of torch's functions means the
+same and `routing` chooses torch for that function. Otherwise our engines run. A call goes through
+torch's dispatcher only if it is not plain (`eager`).
 """
 
 from __future__ import annotations
@@ -34,15 +35,15 @@ NAMES: dict[type[Any], tuple[str, tuple[str, ...]]] = {
     AdaptiveMaxPool: ("adaptive_max_pool", ("output_size",)),
     AdaptiveAvgPool: ("adaptive_avg_pool", ("output_size",)),
 }
-"""torch's functions, and the parameters that they take, in their order."""
+"""torch's functions, by the first part of their names, and their parameters in order."""
 WHOLE: dict[type[Any], type[Any]] = {GlobalMaxPool: AdaptiveMaxPool, GlobalAvgPool: AdaptiveAvgPool}
 
 _routes: dict[Any, Route] = {}
 
 
 def at_once(op: Any, x: Tensor, indices: bool = False) -> Any:
-    """The value on an ordinary tensor in an eager call, and if asked for the winners' indices;
-    NotImplemented for any other."""
+    """The value on an ordinary tensor in an eager call, and with `indices` also the indices of the
+    winners; NotImplemented for any other call."""
     if not eager.is_eager() or dispatch.forced() is not None:
         return NotImplemented
     try:
@@ -67,7 +68,7 @@ GENERAL = Route(lambda x: NotImplemented, (False, False))
 
 
 def find(op: Any, x: Tensor, indices: bool) -> Route | None:
-    """Who runs an operator, decided; None is left to `apply`."""
+    """Decide what runs an operator on tensors like x; None: `apply` does."""
     kind, shape = type(op), tuple(x.shape)
     if kind not in REDUCTIONS and kind not in TWINS:
         return None
@@ -89,7 +90,7 @@ def find(op: Any, x: Tensor, indices: bool) -> Route | None:
 
 
 def signed(call: Callable[[Tensor], Any], sign: int) -> Callable[[Tensor], Any]:
-    """A call of the operator that is another one with a sign."""
+    """A call of an operator as its twin: the other operator of the negated tensor, negated."""
     if sign > 0:
         return call
 
@@ -101,8 +102,8 @@ def signed(call: Callable[[Tensor], Any], sign: int) -> Callable[[Tensor], Any]:
 
 
 def torchs_own(op: Any, x: Tensor, indices: bool) -> tuple[Callable[[Tensor], Any] | None, tuple[bool, bool]]:
-    """torch's own kernel that does what an operator does, if there is one, and whether it is to be
-    called, without and with a gradient."""
+    """torch's own kernel that means the same as an operator, or None; and whether torch runs the
+    call, without and with a gradient."""
     none, rank = (None, (False, False)), op.spatial_rank()
     drops = not getattr(op, "keepdims", True)
     if type(op) in WHOLE:
@@ -110,7 +111,7 @@ def torchs_own(op: Any, x: Tensor, indices: bool) -> tuple[Callable[[Tensor], An
         op = WHOLE[type(op)]((1,) * rank, axes=op.axes, **ties)
     name, parameters = NAMES.get(type(op), ("", ()))
     function = FUNCTIONS.get(f"{name}{rank}d")
-    # results are channels_last in more cases than torch's
+    # our results are channels_last in more cases than torch's
     if function is None or not x.is_cpu or not (rank == 2 or x.is_contiguous()):
         return none
     arguments = tuple(as_torch_writes(op, field) for field in parameters)
@@ -126,8 +127,8 @@ def torchs_own(op: Any, x: Tensor, indices: bool) -> tuple[Callable[[Tensor], An
 
 
 def as_torch_writes(op: Any, field: str) -> Any:
-    """A parameter in torch's form: one number for all axes where that is enough, which is read
-    sooner. Padding that torch cannot write is None."""
+    """A parameter in torch's form: one number if all axes have the same, because torch parses a
+    number faster than a tuple. None for padding that torch does not have."""
     value = getattr(op, field)
     if field == "padding":
         value = None if value == "same" or any(a != b for a, b in value) else tuple(a for a, _ in value)
@@ -135,7 +136,7 @@ def as_torch_writes(op: Any, field: str) -> Any:
 
 
 def is_same(op: Any, other: Any, ndim: int) -> bool:
-    """Whether an operator of torch's arguments has the values of ours."""
+    """Whether the operator that torch's arguments describe computes the same values as ours."""
     axes = op.axes
     if axes is not None and tuple(a - ndim if a >= 0 else a for a in axes) != other.axes:
         return False

@@ -1,10 +1,10 @@
-"""Operators for which torch has neither a kernel of ours nor an aten call: their statement,
+"""Operators that have neither a kernel of ours nor an aten call: they run by their own definition,
 composed of aten calls.
 
-The value runs `Operator.value` and both derivatives run `Operator.row`, as everywhere: autograd
-would follow the value instead, and at a tie the two may differ. Derivatives of the derivatives are
-autograd's, of the row. All transforms of torch.func follow; torch.compile leaves such a call to
-eager Python.
+The value is `Operator.value`, and both derivatives come from `Operator.row`, as in every engine.
+Autograd would differentiate the value instead, and at a tie the two may differ. Higher derivatives
+are autograd's derivatives of the row. All transforms of torch.func work; torch.compile runs such a
+call as eager Python.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Stated(torch.autograd.Function):
     @staticmethod
     def forward(op: Any, *operands: Tensor) -> Tensor:
         value: Tensor = reference.forward(op, operands)
-        return value.clone() if value._is_view() else value  # autograd lets no view be written to
+        return value.clone() if value._is_view() else value  # autograd forbids writes to views
 
     @staticmethod
     def setup_context(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:

@@ -1,10 +1,10 @@
-"""Calls of torch's own pooling kernels that are known to be wrong. They are never made: our engines
-answer them, whatever their size.
+"""Calls that torch's own pooling kernels are known to answer wrongly or to refuse. specgrad never
+makes these calls: its engines run them, whatever the size of the input.
 
-One entry for each defect of `LISTED`: the functions, the kind of device, the first version that is
-right, which calls it affects, and a small call that shows it. A test makes these calls wherever
-there is such a device, and fails for an entry that is not true. What is recorded to run without us,
-by torch.jit, torch.fx or an export to ONNX, has torch's defects.
+`LISTED` has one entry for each defect: the functions, the kind of device, the first version that is
+right, the calls that are affected, and a small call that shows the defect. A test makes these small
+calls on every device that it finds, and fails if an entry is not true. Programs recorded by
+torch.jit, torch.fx or an export to ONNX run without specgrad, and have torch's defects.
 """
 
 from __future__ import annotations
@@ -44,8 +44,8 @@ class Defect(NamedTuple):
     """The first version of torch that is right; None if there is none yet."""
     affects: Callable[[Request], bool]
     example: tuple[str, Callable[[], Tensor], tuple[Any, ...]]
-    """A function, its input on the CPU, and its other arguments; its indices or its gradient are
-    wrong, or it fails."""
+    """A function, its input on the CPU, and its other arguments. The value, the indices or the
+    gradient of this call are wrong, or the call fails."""
 
 
 def may_miss(call: Request) -> bool:
@@ -75,21 +75,21 @@ def sums_halves(call: Request) -> bool:
 
 
 def lies_channels_last(call: Request) -> bool:
-    """Whether aten takes its kernel for channels_last; also if that cannot be told, inside a
-    transform."""
+    """Whether aten runs its kernel for channels_last tensors. Inside a transform this is not known,
+    and the answer is True."""
     if active_transform() is not None:
         return True
     return suggests_channels_last(*as_images(call.x, call.op.spatial_rank()))
 
 
 def is_differentiated(x: Tensor) -> bool:
-    """Whether a derivative may be asked for; also inside any transform."""
+    """Whether a call on x may be differentiated; True inside any transform."""
     wanted = x.requires_grad and torch.is_grad_enabled()
     return wanted or is_dual() or active_transform() is not None
 
 
 def names_winners(call: Request) -> bool:
-    """Whether it matters which cell has won: for indices and for derivatives."""
+    """Whether the result depends on which cell wins: for indices and for derivatives."""
     return call.indices or call.differentiated
 
 
@@ -191,8 +191,8 @@ LISTED = (
 
 
 def lies_plainly(x: Tensor, rank: int) -> bool:
-    """Whether a tensor is contiguous and its channels lie apart, so that aten does not take it for
-    channels_last."""
+    """Whether a tensor is contiguous with a channel stride above 1, so that aten does not regard it
+    as channels_last."""
     return x.is_contiguous() and x.stride(-rank - 1) > 1
 
 

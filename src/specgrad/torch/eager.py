@@ -1,4 +1,5 @@
-"""What is plain: an eager call on an ordinary tensor, noticed by nothing but ordinary autograd."""
+"""Which calls are plain. A plain call is an eager call on an ordinary tensor, outside of all
+transforms, modes, traces and dual levels, so that only ordinary autograd takes part in it."""
 
 from __future__ import annotations
 
@@ -15,8 +16,8 @@ CLASSES = (Tensor, torch.nn.Parameter)
 
 @functools.cache
 def ordinary_keys(device: str) -> frozenset[Any]:
-    """The dispatch keys of tensors that are nothing else besides: no wrapper of a transform, no
-    view of negated numbers."""
+    """The dispatch keys of ordinary tensors on a device, which are neither wrappers of a transform
+    nor views of negated numbers."""
     found = set()
     for inference in (False, True):
         with torch.inference_mode(inference):
@@ -25,20 +26,19 @@ def ordinary_keys(device: str) -> frozenset[Any]:
 
 
 def is_eager() -> bool:
-    """Whether a call runs now and as it is: nothing compiles or records it, and no transform or
-    dual level is active."""
+    """Whether nothing compiles or traces a call, and no transform or dual level is active."""
     return (
         not torch.compiler.is_compiling() and active_transform() is None and not is_dual() and tracing_state() is None
     )
 
 
 def is_ordinary(x: Tensor) -> bool:
-    """Whether, in an eager call, no mode sees what is done with this tensor, of an ordinary class,
-    and it is nothing else besides."""
-    # asked last: what is plain is learnt there
+    """Whether no torch dispatch mode is active and this tensor, of an ordinary class, has the
+    dispatch keys of ordinary tensors. For eager calls."""
+    # the keys come last, since `ordinary_keys` makes tensors of its own
     return dispatch_modes() == 0 and dispatch_keys(x) in ordinary_keys(x.device.type)
 
 
 def is_plain(x: Tensor) -> bool:
-    """Whether a call on this tensor is noticed by nothing but ordinary autograd."""
+    """Whether only ordinary autograd takes part in a call on this tensor."""
     return is_eager() and type(x) in CLASSES and not x.is_meta and is_ordinary(x)

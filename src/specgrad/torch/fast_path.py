@@ -1,9 +1,8 @@
-"""The short way: a plain eager call runs its kernel without torch's dispatcher, which costs more
-than pooling a small image.
+"""Plain eager calls run their kernel without torch's dispatcher, which takes longer than pooling a
+small image.
 
-Taken only where nothing but ordinary autograd could notice: no transform, mode, trace or dual level
-is active, and the operand is a plain tensor. Everything else goes through the registered operators,
-and so does a backward that is to be differentiated again.
+A call is plain if only ordinary autograd takes part in it (`eager`). Every other call goes through
+the registered operators of `operators`, and so does a backward that may be differentiated again.
 """
 
 from __future__ import annotations
@@ -32,8 +31,8 @@ def pooled(op: Any, x: Tensor) -> Any:
 
 
 def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> Any:
-    """The value on a plain tensor, and if asked for the places of the winners of a maximum that has
-    one of each window."""
+    """The value on a plain tensor, and with `indices` also the indices of the winners of a maximum
+    with ties "first". `last` as in `operators`; by default the layout of x decides."""
     call = find(op, x, last)
     if call is not None:
         return call(x, indices)
@@ -45,7 +44,7 @@ def run(op: Any, x: Tensor, indices: bool = False, last: int | None = None) -> A
 
 
 def shown(op: Any, rule: str) -> Any:
-    """Where profiles show a rule of an operator under its name."""
+    """A context in which a profiler records a rule of an operator under its name."""
     return torch.profiler.record_function(f"specgrad::{op.name}_{rule}") if is_profiled() else _NOTHING
 
 
@@ -53,7 +52,7 @@ _NOTHING = contextlib.nullcontext()
 
 
 class Pooled(torch.autograd.Function):
-    """A pooling operator of a CPU tensor, or by the specification, in ordinary autograd."""
+    """A pooling operator in ordinary autograd, on the CPU engine or by the specification."""
 
     @staticmethod
     def forward(ctx: Any, x: Tensor, op: Any, last: int, indices: bool) -> Any:
@@ -63,7 +62,7 @@ class Pooled(torch.autograd.Function):
             if indices:
                 places = kernels.places(op, codes, x, tuple(x.shape), last)
                 ctx.mark_non_differentiable(places)
-                ctx.save_for_backward(codes, places)  # as torch does, which refuses to go back once they are written to
+                ctx.save_for_backward(codes, places)  # then backward raises if places were changed, as torch's
                 return value, places
             ctx.save_for_backward(codes)
         elif reduction(op) == "mean":
@@ -77,9 +76,9 @@ class Pooled(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
-        saved, (op, shape, last) = ctx.saved_tensors, ctx.rest  # read once: checkpoints unpack once
+        saved, (op, shape, last) = ctx.saved_tensors, ctx.rest  # read once: checkpoint allows one read
         source = saved[0]
-        if not is_plain(gy) or torch.is_grad_enabled():  # to be transformed or differentiated again
+        if not is_plain(gy) or torch.is_grad_enabled():  # may be transformed or differentiated again
             gx = FAMILIES[type(op)].pull(gy, source, list(shape), last, *encoded(op, len(shape)))
         else:
             with shown(op, "pull"):

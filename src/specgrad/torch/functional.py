@@ -144,7 +144,7 @@ def _power(rank: int) -> Any:
             return largest(input.abs(), kernel_size, stride, 0, 1, ceil_mode)
         if norm_type == -math.inf:
             return -largest(-input.abs(), kernel_size, stride, 0, 1, ceil_mode)
-        halved = input.dtype in HALVES  # powers overflow soon, so these are rounded once, at the end
+        halved = input.dtype in HALVES  # rounded once, at the end, because powers overflow soon
         x = input.float() if halved else input
         mean = averaged(x.pow(norm_type), kernel_size, stride, 0, ceil_mode)
         norm = (torch.sign(mean) * torch.relu(mean.abs())).mul(math.prod(kernel)).pow(1.0 / norm_type)
@@ -165,8 +165,8 @@ def _unpool(rank: int) -> Any:
         padding: Ints = 0,
         output_size: Sequence[int] | None = None,
     ) -> Any:
-        # torch's own kernel lets threads race for a cell that two indices name; a scatter along one
-        # axis takes them in order
+        # in torch's own kernel, threads race for a cell that has two equal indices; a scatter along
+        # one axis writes in order
         usual = type(input) in CLASSES and input.layout is torch.strided and input.ndim in (rank + 1, rank + 2)
         named = isinstance(indices, Tensor) and indices.dtype is torch.int64 and indices.shape == input.shape
         if usual and named and input.numel() > 0:
@@ -185,7 +185,7 @@ def _unpool(rank: int) -> Any:
 
 
 def _named(function: Any, name: str, answer: Callable[..., Any] | None = None) -> Any:
-    """The function under torch's name, and what answers it, for modules."""
+    """The function with torch's name and docstring. Modules call its `answer` directly."""
     function.answer = answer
     function.__name__ = function.__qualname__ = name
     function.__doc__ = f"`torch.nn.functional.{name}`, by specgrad's engines."

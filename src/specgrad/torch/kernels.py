@@ -1,10 +1,9 @@
-"""Which engine runs a pooling operator on a tensor: the CPU engine on the tensor's own memory, the
-GPU engine where there is one, and else the specification itself, composed of aten calls.
+"""Pooling operators on tensors by an engine: the CPU engine on the tensor's own memory, the GPU
+engine if it is installed, and otherwise the specification, composed of aten calls.
 
-Everything here computes numbers only; that derivatives exist is told to torch in `operators`.
-Results have the layout that `empty` gives, whichever engine made them. What a maximum with ties
-"first" keeps is one tensor of codes, shaped like its value, that only the engine that made it can
-read.
+The functions here compute numbers only; `operators` registers their derivatives with torch. Results
+of every engine have the layout that `empty` gives. A maximum with ties "first" keeps one tensor of
+codes with the shape of its value. Only the engine that computed codes can read them.
 """
 
 from __future__ import annotations
@@ -36,8 +35,8 @@ NUMPY = {torch.float32, torch.float64, torch.float16, torch.uint8, torch.int8, t
 
 
 def last_axes(x: Tensor) -> int:
-    """The number of axes of a tensor whose results have their channels stored last, and 0 for any
-    other and inside a transform's vmap."""
+    """The number of axes of a tensor if its results are channels_last, else 0; inside vmap always
+    0."""
     if x.ndim not in (4, 5):
         return 0
     if not torch.compiler.is_compiling() and active_transform() is None:
@@ -50,11 +49,11 @@ def last_axes(x: Tensor) -> int:
 
 @functools.lru_cache(maxsize=1024)
 def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
-    """Whether results of an operand of this shape and these strides, a view or not, are
+    """Whether the results of an operand of this shape and these strides, a view or not, are
     channels_last: torch's `suggest_memory_format`.
 
-    Strides must not fall from the channels over the last, the other spatial axes and the batch; of
-    what both layouts fit, the usual one is taken.
+    The strides must not decrease in this order: channels, spatial axes from the last to the first,
+    batch. If both layouts fit, the result is contiguous.
     """
     if len(shape) not in (4, 5) or 0 in shape or steps[1] == 0:
         return False
@@ -67,8 +66,8 @@ def suggests_channels_last(shape: Shape, steps: Shape) -> bool:
 
 
 def as_images(x: Tensor, rank: int) -> tuple[Shape, Shape]:
-    """Shape and strides of what aten pools instead: signals are images of one row, and a volume
-    without a batch axis is a batch of one."""
+    """The shape and strides of the tensor that aten pools instead: an image of one row for a
+    signal, and a batch of one for a volume without a batch axis."""
     shape, steps = tuple(x.shape), x.stride()
     if rank == 1 and x.ndim == 3:
         return (*shape[:2], 1, shape[2]), (*steps[:2], shape[2] * steps[2], steps[2])
@@ -78,7 +77,7 @@ def as_images(x: Tensor, rank: int) -> tuple[Shape, Shape]:
 
 
 def layout(shape: Shape, channels_last: int) -> torch.memory_format:
-    """How a result lies in memory: channels last if its operand, of as many axes, did."""
+    """The memory format of a result: channels_last if its operand was, with as many axes."""
     if channels_last and len(shape) == channels_last:
         return torch.channels_last if channels_last == 4 else torch.channels_last_3d
     return torch.contiguous_format
@@ -95,8 +94,8 @@ def empty_strides(shape: Shape, channels_last: int) -> Shape:
 
 
 def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
-    """The dtype of a maximum's codes on a kind of device: as if every cell that a window spans had
-    one, whatever the engine counts."""
+    """The dtype of a maximum's codes on a kind of device, large enough for a code for every cell
+    that a window spans, although an engine may count fewer."""
     positions = op.positions(shape)
     spans = (
         -(-axis.size // max(axis.length, 1)) + 1 if isinstance(axis, Adaptive) else axis.extent
@@ -108,7 +107,7 @@ def code_type(op: Any, shape: Shape, on: str) -> torch.dtype:
 
 
 def code_name(taps: int) -> str:
-    """The dtype of codes of so many taps, and of one more that stands for none."""
+    """The dtype of codes for this number of taps and one more code, which means no winner."""
     return "uint8" if taps < 1 << 8 else "int16" if taps < 1 << 15 else "int32"
 
 
@@ -116,7 +115,7 @@ _code_type = functools.lru_cache(maxsize=256)(code_type)  # where shapes are num
 
 
 def engine(op: Any, x: Tensor) -> Any:
-    """Who runs this operator on tensors like this one."""
+    """The engine that runs this operator on tensors like this one."""
     if x.layout is not torch.strided:
         return Composed
     if x.device.type == "cpu":
@@ -148,7 +147,7 @@ def keep(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
 
 
 def push(op: Any, dx: Tensor, source: Tensor | None, channels_last: int) -> Tensor:
-    """dy for the slopes that are read from codes or from x; an average needs neither."""
+    """dy, with slopes that are computed from codes or from x; an average needs neither."""
     return laid_out(engine(op, dx).push(op, dx, source), channels_last)
 
 
@@ -158,14 +157,14 @@ def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last
 
 
 def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: int) -> Tensor:
-    """The winners' flat indices in their planes, of a maximum's codes; `like` has the operand's
+    """The winners' flat indices in their planes, from a maximum's codes; `like` has the operand's
     dtype."""
     found: Tensor = engine(op, like).places(op, codes, shape, like)
     return laid_out(found, channels_last)
 
 
 def with_places(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
-    """The value of a maximum with ties "first", and its winners' places."""
+    """The value of a maximum with ties "first", and its winners' flat indices."""
     if engine(op, x) is Arrays:
         with as_many_threads():
             found = cpu.indices(op, (as_array(x),))
@@ -176,12 +175,12 @@ def with_places(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]
 
 
 def laid_out(result: Tensor, channels_last: int) -> Tensor:
-    """A result in the layout it must have, copied if an engine chose another."""
+    """A result in the layout that `layout` says; copied if an engine chose another."""
     return result.contiguous(memory_format=layout(result.shape, channels_last))
 
 
 def reads_codes(op: Any) -> bool:
-    """Whether the slopes are read from codes: those of a maximum that has one winner."""
+    """Whether the slopes are computed from codes: for maxima with ties "first"."""
     return getattr(op, "ties", None) == "first"
 
 
@@ -239,7 +238,7 @@ class Arrays:
 
     @staticmethod
     def _winners(op: Any, codes: Tensor, shape: Shape, channels_last: int, dtype: Any) -> pools.Kept:
-        """What the engine keeps, of an operand of which only the codes matter."""
+        """What the engine keeps of a forward, made from its codes."""
         return pools.codes_of_array(pools.foreseen(op, shape, lying(shape, channels_last), dtype), as_array(codes))
 
 
@@ -289,8 +288,8 @@ class Device:
 
 
 class Composed:
-    """The specification over tensors. Codes are the row-major numbers of the winning taps; the next
-    number stands for none."""
+    """The specification over tensors. A code is the row-major number of the winning tap; the number
+    of taps means no winner."""
 
     @staticmethod
     def forward(op: Any, x: Tensor) -> Tensor:
@@ -304,7 +303,7 @@ class Composed:
         codes = [torch.zeros(0, dtype=torch.int32, device=x.device)]
         for window, (_, took_lead) in zip(evaluation.windows(S), blocks, strict=True):
             code = torch.full((window.size,), taps, dtype=torch.int32, device=x.device)
-            for tap, led in enumerate(took_lead):  # the last to take the lead has won
+            for tap, led in enumerate(took_lead):  # the last tap to take the lead wins
                 code = torch.where(led, tap, code)
             codes.append(code)
         return value, torch.cat(codes).reshape(value.shape)
@@ -339,15 +338,15 @@ class Composed:
 
 
 def places_of_taps(op: Any, codes: Tensor, shape: Shape) -> Tensor:
-    """The cells, as flat indices of their planes, that row-major numbers of taps stand for; -1 for
-    the number after the last."""
+    """The flat indices in their planes of the cells that taps read, from the row-major numbers of
+    the taps; -1 for the number after the last tap."""
     positions = op.positions(shape)
     axes = op.spatial(tuple(shape[p] for p in positions))
     left, found, step = codes.long(), torch.zeros_like(codes, dtype=torch.int64), 1
     for p, axis in reversed(list(zip(positions, axes, strict=True))):
         taps, runs = axis.taps().real.shape[1], axis.ranges()
         start = torch.as_tensor(runs.start, device=codes.device)
-        dropped = codes.ndim < len(shape)  # then its one window starts at 0
+        dropped = codes.ndim < len(shape)  # without this axis, whose one window starts at 0
         start = start[0] if dropped else start.reshape(-1, *(1,) * (codes.ndim - 1 - p))
         found = found + (start + left % taps * runs.step) * step
         left, step = left // taps, step * axis.size
@@ -377,6 +376,7 @@ def lying(shape: Shape, channels_last: int) -> Shape | None:
 
 
 def as_many_threads() -> contextlib.AbstractContextManager[Any]:
-    """No more threads than torch may use, as in the workers of a DataLoader."""
+    """A context with at most as many threads as torch may use, as in the workers of a
+    DataLoader."""
     allowed = torch.get_num_threads()
     return threads.num_threads(allowed) if allowed < threads.get_num_threads() else contextlib.nullcontext()

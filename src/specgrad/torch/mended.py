@@ -1,9 +1,9 @@
-"""Maxima of small channels_last images on a CUDA device that are to be differentiated: by torch's
-own kernels, which cost the host less than ours, with the one defect mended that they have there.
+"""Maxima of small channels_last images on a CUDA device that need a gradient: by torch's own
+kernels, which take less host time than ours, with their one defect corrected.
 
-Where all cells of a window are -inf, torch names the first cell of the plane instead of the first
-of the window (`defects`). A kernel of ours puts those places right before anything reads them;
-nothing of it runs on the way back. Most maxima are of what a relu gave, and need no mending.
+If all cells of a window are -inf, torch's index is the first cell of the plane instead of the first
+cell of the window (`defects`). A kernel of ours corrects these indices before anything reads them.
+The backward is torch's own. Most maxima pool the result of a relu and need no correction.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from ..engines.gpu.kernels.mend import name_first
 from ..engines.torch_private import active_transform, current_device, dispatch_modes, is_dual, private
 from .parsing import each
 
-MOST = 4096  # shapes that are remembered
+MOST = 4096  # cached shapes
 BLOCK = 1024
 RELU = "ReluBackward0"
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 with_indices: Any = private("_C._nn.max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices)
 saving_hooks: Any = private("_C._autograd._top_saved_tensors_default_hooks", lambda _: True)
-"""What is called with tensors that are saved, or None; unknown: something."""
+"""The hooks that are called with saved tensors, or None; if torch cannot say: some."""
 
 
 class Mended:
-    """max_pool2d with some arguments, of images that `takes` takes."""
+    """max_pool2d with some arguments, for the images that `takes` accepts."""
 
     def __init__(self, kernel: Any, stride: Any, padding: Any, dilation: Any, ceil_mode: bool) -> None:
         self.given = kernel, stride, padding, dilation, ceil_mode
@@ -37,10 +37,12 @@ class Mended:
 
     @staticmethod
     def is_needless(x: Tensor) -> bool:
-        """Whether the cells come from relus, by a concatenation or one maximum at most, so that
-        none is -inf. Who writes -inf over the result of a relu has no gradient from there: its
-        backward lets nothing pass, or refuses. What else was written over (`_version`) is mended.
-        Who asks torch for deterministic algorithms has ours."""
+        """Whether the cells are results of relus, directly or through one concatenation or one
+        maximum, so that none is -inf.
+
+        If -inf was written into the result of a relu, the relu's backward gives zero there or
+        raises an error, so a wrong index does not matter. Other tensors that were written to
+        (`_version`) are corrected. With deterministic algorithms our kernels run instead."""
         if torch.are_deterministic_algorithms_enabled():
             return False
         node = x.grad_fn
@@ -52,9 +54,9 @@ class Mended:
         return type(node).__name__ in ("MaxPool2DWithIndicesBackward0", "CatBackward0") and sources == {RELU}
 
     def takes(self, x: Tensor) -> bool:
-        """Whether nothing but ordinary autograd sees a call, and it saves the places themselves: a
-        hook would be given them before they are mended. Who asks torch for deterministic algorithms
-        has ours."""
+        """Whether only ordinary autograd takes part in a call, without hooks for saved tensors: a
+        hook would get the indices before they are corrected. With deterministic algorithms our
+        kernels run instead."""
         return (
             x.ndim == 4
             and x.dtype in DTYPES
@@ -74,7 +76,7 @@ class Mended:
         return y
 
     def mend(self, shape: torch.Size, y: Tensor, places: Tensor) -> None:
-        """Put the places of maxima of -inf right."""
+        """Correct the indices of windows that are all -inf."""
         key = shape, y.dtype, y.get_device()
         call = self.calls.get(key) or self.add(key, y)
         addresses = y.data_ptr(), places.data_ptr()

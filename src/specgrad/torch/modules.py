@@ -1,7 +1,8 @@
 """torch.nn's pooling modules on specgrad's engines, and modules that torch does not have.
 
-The former are subclasses of torch's own with another `forward`, so that arguments, repr, state and
-`isinstance` are torch's. Only a learnable beta has state.
+The modules with torch's names are subclasses of torch's own with another `forward`, so that
+arguments, repr, state and `isinstance` are torch's. Of the others only those with a learnable beta
+have a state.
 """
 
 from __future__ import annotations
@@ -22,11 +23,11 @@ from . import functional
 class _Ours:
     _pool: ClassVar[Any]
     _answer: ClassVar[Any]
-    """What answers the function, called straight: a frame less."""
+    """The `answer` of the function, which saves a frame of Python."""
 
     def __init_subclass__(cls) -> None:
-        """What torch.jit.script reads, since it cannot read our functions: the `forward` of torch's
-        own module, which ours wraps."""
+        """Let our `forward` wrap that of torch's own module. torch.jit.script compiles the wrapped
+        function, since it cannot compile ours."""
         theirs = next((base for base in cls.__bases__ if issubclass(base, nn.Module)), None)
         if theirs is not None:
             cls._answer = cls._pool.answer
@@ -316,4 +317,4 @@ REPLACES: dict[type[nn.Module], type[nn.Module]] = {
         AdaptiveMaxPool3d, AdaptiveAvgPool1d, AdaptiveAvgPool2d, AdaptiveAvgPool3d, LPPool1d, LPPool2d, LPPool3d,
     )
 }  # fmt: skip
-"""torch's modules, and ours that stand for them."""
+"""torch's classes of modules, and the class of ours that replaces each."""

@@ -7,15 +7,17 @@ both of its derivatives.
                                                               shape, last, parameters) -> gx
     specgrad::max_pool_places(codes, like, shape, last, parameters) -> indices
 
-`source` is what the slopes are read from: the codes of a maximum that has one winner, x for other
-maxima and for smooth ones, nothing for averages. It is also all that is kept for backward
-(`fast_path` may keep more). Push and pull are linear in what they move and each other's adjoint,
-and how they vary with x the operator says itself (`second_jvp`, `second_vjp`), so no rule is
-written here a second time and every order follows. Parameters are those of the operator in an order
-of their own: lengths as symbolic integers, padding as pairs laid end to end (none: "same"), None as
--1, axes counted from the end, so that vmap may add leading ones. `last` is the number of the
-operand's axes where its channels are stored last, else 0, and decides how results lie: so an
-operand itself may come in any layout.
+`source` is the tensor from which the slopes are computed: the codes of a maximum with ties "first",
+x for other maxima and for smooth maxima, None for averages. It is also all that is saved for
+backward (`fast_path` may save more). Push is the JVP and pull the VJP; both are linear in their
+tensor, and each is the adjoint of the other. How they change with x is stated by the operator
+(`second_jvp`, `second_vjp`). So no rule is written here a second time, and derivatives of every
+order follow.
+
+Parameters come in the order of `FIELDS`: lengths as symbolic integers, padding as one list of all
+pairs ("same" is an empty list), None as -1, and axes counted from the end, so that vmap can add
+leading axes. `last` is the operand's number of axes if its channels are stored last, else 0. It
+decides the layout of the results; the operand itself may have any layout.
 """
 
 from __future__ import annotations
@@ -49,10 +51,10 @@ TYPES = {
     "pad": "str",
     "axes": "int[]",
 }
-"""How a parameter travels: one line for each that an operator of pooling may have."""
+"""The type of each parameter of a pooling operator in the schemas of torch's operators."""
 
 FIELDS = {kind: tuple(field.name for field in dataclasses.fields(kind)) for kind in REDUCTIONS}
-"""The names of each operator's parameters, in the order in which they travel."""
+"""The names of each operator's parameters, in the order in which torch's operators take them."""
 
 HALVES = (torch.float16, torch.bfloat16)
 
@@ -76,8 +78,8 @@ def encoded(op: Any, ndim: int) -> list[Any]:
 
 
 def decoded(kind: type[Pool], parameters: Sequence[Any]) -> Any:
-    """The operator with these parameters; one with symbolic lengths knows the shape of its result,
-    and is not checked."""
+    """The operator with these parameters. With symbolic lengths its parameters are not checked, and
+    only the shape of its result can be computed."""
     values = tuple(tuple(p) if isinstance(p, list | tuple) else p for p in parameters)
     if all(isinstance(v, int) for p in values if isinstance(p, tuple) for v in p):
         return _made(kind, values)
@@ -103,7 +105,7 @@ def _written(kind: type[Pool], values: tuple[Any, ...]) -> dict[str, Any]:
 
 
 class Family(NamedTuple):
-    """The operators of torch that one operator of ours has become."""
+    """The operators of torch that stand for one operator of ours."""
 
     value: Any
     push: Any
@@ -113,7 +115,7 @@ class Family(NamedTuple):
 
 
 def family(kind: type[Pool]) -> Family:
-    """Define them."""
+    """Define the operators of torch for one class of ours."""
     name, parameters = kind.name, ", ".join(f"{TYPES[field]} {field}" for field in FIELDS[kind])
     one_winner = FIELDS[kind].index("ties") if REDUCTIONS[kind] == "max" else -1
     linear = REDUCTIONS[kind] == "mean"
@@ -122,7 +124,7 @@ def family(kind: type[Pool]) -> Family:
     def has_codes(p: tuple[Any, ...]) -> bool:
         return one_winner >= 0 and p[one_winner] == "first"
 
-    # the calls on numbers, and on tensors that have only shapes
+    # the kernels, and their forms for tensors that have a shape but no numbers
 
     def value(x: Tensor, last: int, *p: Any) -> Tensor:
         return kernels.forward(decoded(kind, p), x, last)
@@ -157,7 +159,7 @@ def family(kind: type[Pool]) -> Family:
     def places_like(codes: Tensor, like: Tensor, shape: Any, last: int, *p: Any) -> Tensor:
         return kernels.empty(codes, tuple(codes.shape), last, torch.int64)
 
-    # the rules, in operators again
+    # the rules of derivatives, which call these operators again
 
     def pushed(dx: Tensor, source: Tensor | None, last: int, p: Any) -> Tensor:
         moved: Tensor = made.value(dx, last, *p) if linear else made.push(dx, source, last, *p)

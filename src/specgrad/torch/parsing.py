@@ -1,8 +1,8 @@
-"""Torch's arguments as operators of ours: what a call of `torch.nn.functional`'s pooling asks for,
-in the order in which parameters travel.
+"""From the arguments of torch's pooling functions to the parameters of our operators, in the order
+of `operators.FIELDS`.
 
-None stands for whatever is torch's to answer or to refuse in its own words: arguments that are not
-integers, padding beyond half the kernel, lengths that torch does not take.
+The functions return None for calls that torch itself answers or refuses: arguments that are not
+integers, padding of more than half the kernel, and lengths that torch does not take.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ Words = dict[str, Any]
 
 
 class Asked(NamedTuple):
-    """An operator of ours that a call asks for: its parameters as they travel, and the operator
-    itself if it was asked for before."""
+    """The operator that a call describes: its class, and its parameters in the order of
+    `operators.FIELDS`. `op` is the operator itself, or None if some are no plain integers."""
 
     kind: Any
     parameters: list[Any]
     misses: bool = False
-    """Whether some windows have no real cell, of which torch's value is the lowest number."""
+    """Whether some windows have no real cell; torch's value of these is the lowest number."""
     op: Any = None
 
     @property
@@ -36,8 +36,8 @@ class Asked(NamedTuple):
 
 
 def asking(kind: Any, words: Callable[..., Words | None]) -> Callable[..., Asked | None]:
-    """What is asked for by arguments in torch's words; None if that is torch's to answer. Numbers,
-    None and sequences of these are cached."""
+    """A function from torch's arguments to `Asked`, or None if torch answers the call. Results for
+    numbers, None and sequences of these are cached."""
 
     def made(*arguments: Any) -> Asked | None:
         found = words(*arguments)
@@ -71,7 +71,7 @@ def asking(kind: Any, words: Callable[..., Words | None]) -> Callable[..., Asked
 
 
 def each(value: Any, rank: int) -> list[int] | None:
-    """One integer per axis, written as torch lets one write them; None if they are not."""
+    """One integer per axis, from any form that torch accepts; None for other values."""
     if isinstance(value, int | torch.SymInt):
         return None if isinstance(value, bool) else [value] * rank  # type: ignore[list-item]
     if not isinstance(value, tuple | list) or not all(isinstance(v, int | torch.SymInt) for v in value):
@@ -80,13 +80,13 @@ def each(value: Any, rank: int) -> list[int] | None:
 
 
 def misses(lengths: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
-    """Whether a window may have no real cell: it starts before the input, and its next tap lies
-    beyond."""
+    """Whether a window may have no real cell: its first tap is before the input, and the next one
+    after it."""
     return any(d > n and p > 0 for n, p, d in zip(lengths, padding, dilation, strict=True))
 
 
 def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any, dilation: Any) -> Words | None:
-    """Kernel, stride, padding as pairs and dilation, if torch would take them."""
+    """Kernel, stride, padding as pairs, and dilation; None if torch would refuse them."""
     rank = len(lengths)
     kernel = each(kernel_size, rank)
     pads, holes = each(padding, rank), each(dilation, rank)
@@ -110,7 +110,7 @@ def sliding(lengths: Sequence[int], kernel_size: Any, stride: Any, padding: Any,
 
 
 def bins(sizes: Sequence[int], output_size: Any) -> Words | None:
-    """The lengths of an adaptive output, if torch would take them."""
+    """The lengths of an adaptive output; None if torch would refuse them."""
     rank = len(sizes)
     lengths = output_size if isinstance(output_size, tuple | list) else each(output_size, rank)
     if lengths is None or len(lengths) != rank or (rank == 1 and lengths[0] is None):

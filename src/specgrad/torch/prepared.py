@@ -1,7 +1,7 @@
-"""Pooling of CUDA tensors, prepared: for tensors of one shape, layout, dtype and device everything
-is decided once. A call allocates and launches.
+"""Prepared calls: pooling of CUDA tensors with everything decided once for tensors of one shape,
+layout, dtype and device. A call then only allocates its results and launches kernels.
 
-`find` is for plain tensors.
+`find` is for plain tensors (`eager`).
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from . import kernels
 from .eager import is_ordinary
 from .operators import FAMILIES, encoded
 
-MOST = 4096  # calls that are remembered
+MOST = 4096  # cached calls
 _found: dict[Any, Prepared] = {}
 
 
 class Prepared:
-    """An operator on tensors of one geometry: its programs, each made when it is first asked for,
-    and its node of autograd."""
+    """An operator on tensors of one geometry: its programs, each made at its first use, and its
+    autograd function."""
 
     __slots__ = ("apply", "device", "dtype", "last", "name", "op", "programs", "shape", "steps", "what")
 
@@ -32,12 +32,12 @@ class Prepared:
         self.shape, self.steps, self.dtype, self.device = tuple(x.shape), x.stride(), x.dtype, x.device
         self.what = reduction(op)
         self.programs: dict[Any, Any] = {}
-        # a node, without looking for transforms again
+        # the `apply` of C++, without the search for transforms in Function.apply
         self.apply: Any = super(torch.autograd.Function, NODES[type(op)]).apply  # type: ignore[misc]
 
     def program(self, rule: Any) -> Any:
-        """The program of a rule, (its name, the dtype of the cotangent), whose results lie as they
-        must."""
+        """Make the program of a rule, which is a pair of a name and the dtype of the cotangent. Its
+        results have the layout that `last` requires."""
         name, moved = rule
         made = kernels.gpu().prepare(self.op, name, self.shape, self.steps, self.dtype, self.device, moved)
         results = made.memory[: made.results]
@@ -56,18 +56,18 @@ class Prepared:
         return program(*operands)  # type: ignore[no-any-return]
 
     def takes(self, gy: Tensor) -> bool:
-        """Whether nothing but ordinary autograd sees what is done with a cotangent."""
+        """Whether only ordinary autograd takes part in the backward of this cotangent."""
         return not is_dual() and type(gy) is Tensor and is_ordinary(gy)
 
     def __call__(self, x: Tensor, indices: bool = False) -> Any:
-        """The value; of a maximum, and if asked for, also the places of its winners."""
+        """The value, and with `indices` also the indices of a maximum's winners."""
         if x.requires_grad and torch.is_grad_enabled():
             return self.apply(x, self, indices)
         return tuple(self.run(INDICES, x)) if indices else self.run(FORWARD, x)[0]
 
     def prepare(self) -> None:
-        """Make the programs of a training step: while a graph is captured nothing can be copied to
-        the device."""
+        """Make the programs of a training step in advance: while a CUDA graph is captured, nothing
+        can be copied to the device."""
         for rule in (FORWARD, KEEP, ("pull", self.dtype)):
             self.program(rule)
 
@@ -91,14 +91,14 @@ class Node(torch.autograd.Function):
         else:
             (places,) = call.run(PLACES, *kept)
             ctx.mark_non_differentiable(places)
-            ctx.save_for_backward(*kept, places)  # as torch does, which refuses to go back once they were written to
+            ctx.save_for_backward(*kept, places)  # then backward raises if places were changed, as torch's
             return y, places
         return y
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor, *_: Any) -> Any:
         saved, call = ctx.saved_tensors, ctx.call
-        if torch.is_grad_enabled() or not call.takes(gy):  # to be differentiated again, or transformed
+        if torch.is_grad_enabled() or not call.takes(gy):  # may be differentiated again or transformed
             op, shape = call.op, call.shape
             gx = FAMILIES[type(op)].pull(gy, saved[0], list(shape), call.last, *encoded(op, len(shape)))
         elif saved[0] is None:
@@ -114,12 +114,12 @@ class Node(torch.autograd.Function):
 NODES = {
     kind: type(kind.__name__, (Node,), {"__doc__": f"{kind.__name__} in ordinary autograd."}) for kind in REDUCTIONS
 }
-"""A class for each operator, by whose name profilers and `grad_fn` show it."""
+"""The autograd function of each operator. Profilers and `grad_fn` show the name of this class."""
 
 
 def find(op: Any, x: Tensor, last: int | None = None) -> Prepared | None:
-    """The prepared call of an operator on tensors like x, whose results are channels_last as `last`
-    says or as x suggests; None if the GPU engine does not take them."""
+    """The prepared call of an operator on tensors like x, or None if the GPU engine does not take
+    them. `last` says whether results are channels_last; by default the layout of x decides."""
     if not x.is_cuda:
         return None
     key = op, x.shape, x.stride(), x.dtype, x.device, last

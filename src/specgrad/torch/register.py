@@ -1,14 +1,15 @@
-"""The one registration by which an operator of ours takes part in everything torch does.
+"""`define` registers an operator of ours with torch, so that all derivatives and transforms of
+torch support it.
 
-Backward, double backward, forward mode, torch.func and its nestings, vmap, compile and export all
-reach an operator by one of two keys, and each has a kernel of ours: at *Autograd* a Function with
-backward and jvp, and at *FuncTorchDynamicLayerFrontMode* the same rules as a Function with
-setup_context, which torch.func lowers level by level. What was tried and is wrong: custom_op with
-register_autograd gives forward mode silent zeros, a Function called from Python breaks the graph of
-torch.compile, and a Function that handles one level only makes torch.func.hessian silently zero.
+Backward, double backward, forward mode, torch.func in any nesting, vmap, compile and export all
+reach an operator by one of two dispatch keys. At *Autograd* we register a Function with backward
+and jvp; at *FuncTorchDynamicLayerFrontMode* the same rules as a Function with setup_context, which
+torch.func lowers level by level. Other ways are wrong: custom_op with register_autograd gives zeros
+in forward mode, a Function called from Python breaks the graph of torch.compile, and with a
+Function that handles one level only, torch.func.hessian is zero.
 
-The rules call operators again, so that derivatives of any order follow. Not offered:
-torch.func.functionalize, which torch refuses for every Function of Python.
+The rules call operators again, so that derivatives of any order follow. torch.func.functionalize is
+not supported: torch refuses it for every Function defined in Python.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
 
 
 class Rules(NamedTuple):
-    """How an operator is differentiated. Only the first result has derivatives; `saved` is what
-    `save` gave."""
+    """How an operator is differentiated. Only the first result has derivatives. `saved` and `rest`
+    are what `save` returned."""
 
     save: Callable[[tuple[Any, ...], tuple[Any, ...]], tuple[tuple[Any, ...], Any]]
     """(arguments, results) -> tensors to keep, and anything else."""
@@ -52,10 +53,10 @@ def define(
     """Define an operator whose first `tensors` arguments are tensors (or None) with any number of
     leading axes.
 
-    vmap moves the mapped axis to the front of all of them; where the argument numbered
-    `batched_shape` is the shape of the result, it gets the axis too. Without rules the result has
-    no derivative, and says so. `instead` may answer a call that is differentiated or transformed by
-    another operator, one that keeps what derivatives need.
+    vmap moves the mapped axis to the front of these tensors. If the shape of the result is an
+    argument, `batched_shape` is its position, and vmap adds the mapped axis to it. Without rules
+    the results are marked as not differentiable. `instead` may run a call that is differentiated
+    or transformed by another operator, which keeps what the derivatives need.
     """
     name = schema.partition("(")[0]
     LIBRARY.define(schema, tags=TAGS)
@@ -105,7 +106,7 @@ def define(
             return pushed(ctx, tangents)
 
     class InTransform(torch.autograd.Function):
-        """The same facts in the form that torch.func lowers, level by level."""
+        """The same rules in the form that torch.func lowers level by level."""
 
         @staticmethod
         def forward(*arguments: Any) -> Any:
@@ -153,7 +154,7 @@ def define(
 
 
 def differentiates(tensors: Sequence[Tensor | None]) -> bool:
-    """Whether a derivative of a call on these tensors may be asked for."""
+    """Whether a call on these tensors may be differentiated."""
     if is_dual():
         return True
     return torch.is_grad_enabled() and any(x is not None and x.requires_grad for x in tensors)

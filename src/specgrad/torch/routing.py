@@ -1,9 +1,10 @@
-"""Whose kernel answers a call of torch's names: decided once for arguments that are written alike
-and tensors that lie alike.
+"""Whether torch's own kernel or an engine of specgrad runs a call of torch's pooling functions.
 
-Torch's own answers what our engines do not take and what torch refuses, and small inputs, where a
-call from Python costs more than our kernel gains; but no call that is listed in `defects`. While a
-CUDA graph is captured calls cost nothing, and our kernels run.
+The decision is a `Route`. It is made once for equal arguments and tensors of equal shape, strides,
+dtype and device, and cached. Torch runs what our engines do not support, what torch refuses, and
+small inputs, for which a call of our engine from Python costs more time than its kernel saves.
+Torch never runs a call that is listed in `defects`. While a CUDA graph is captured, the cost of a
+call does not matter, and our kernels run.
 """
 
 from __future__ import annotations
@@ -40,24 +41,25 @@ from .operators import FAMILIES, FIELDS, HALVES, decoded
 from .parsing import Asked, Words, asking
 
 SMALL = 1 << 17
-"""Elements of a CPU input below which aten is called, and twice as many where a gradient is wanted:
-two calls from Python instead of one. Measured with benchmarks/torch_front_end.py --small, where the
-slower of maximum and average draws level with torch. 0 is for tests: nothing is small, on no
-device."""
+"""The number of elements below which a CPU input is small. Inputs that need a gradient are small
+below twice this number, since they take two calls from Python instead of one. Measured with
+benchmarks/torch_front_end.py --small: the size from which both maximum and average are as fast as
+torch. Tests set it to 0: then no input is small on any device."""
 
 HALF = 32
-"""How many times fewer the elements of half floats are, whose cells aten converts one by one."""
+"""The number by which `SMALL` is divided for half floats, whose cells aten converts one by one."""
 SHARED = 1 << 15
-"""Elements from which torch's threads share the cells of a single sum."""
+"""The number of elements from which torch divides the cells of a single sum among threads."""
 HOST = (40.0, 150.0)
-"""Microseconds that a call of ours costs the host of a GPU more than torch's inside a network,
-where its code lies in no cache: forwards, and forwards and back. A loop of calls takes a fifth of
-that (`benchmarks/gpu_host.py`)."""
+"""The microseconds of host time by which our call on a GPU exceeds torch's: of a forward, and of a
+forward and a backward together. Measured inside a network, where the processor's caches do not hold
+our code; in a loop of equal calls it is a fifth (`benchmarks/gpu_host.py`)."""
 COMPILED, FUSED = 1.6e8, 9
-"""Taps of a call, and of a window, up to which torch.compile's own kernels answer on a GPU. What it
-generates calls our operators through torch's dispatcher and Python, which costs the host some
-200 µs; and it puts small windows into the kernel that makes their cells, which saves more memory
-traffic than ours does (×0.9 with ours at any batch, `benchmarks/gpu_networks.py`)."""
+"""On a GPU, torch.compile generates its own kernel for calls with fewer taps than the first number,
+and for windows with at most as many taps as the second. There are two reasons. Generated code calls
+our operators through torch's dispatcher and Python, which takes some 200 µs of host time. And it
+computes small windows in the kernel that computes their input, which saves more memory traffic than
+our kernel does (`benchmarks/gpu_networks.py`)."""
 GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("max", "sliding", False): (0, 2),
     ("max", "sliding", True): (6, 0),
@@ -72,22 +74,25 @@ GAINS: dict[tuple[str, str, bool], tuple[float, float]] = {
     ("mean", "whole", False): (4, 1),
     ("mean", "whole", True): (4, 3),
 }
-"""Microseconds that our kernels take less than torch's on 50,000 cells, forwards and back, by what
-is made of a window, how windows lie, and whether channels are stored last. Measured on an H200; the
-least of several windows."""
+"""The microseconds that our GPU kernels save on 50,000 cells, in the forward and in the backward.
+The keys are the reduction, the kind of windows, and whether channels are stored last. Measured on
+an H200; each number is the smallest of several geometries."""
 TAPS, CELLS = 1.2, 8.0
-"""And for each million of taps forwards, and of cells back."""
+"""The microseconds saved in addition per million taps in the forward, and per million cells in the
+backward."""
 
 FLOATS = (torch.float32, torch.float64, torch.float16, *((torch.bfloat16,) if BFLOAT16 is not None else ()))
 DEVICES = ("cpu", *(("cuda",) if all(map(find_spec, ("triton", "specgrad.engines.gpu"))) else ()))
-"""Where there is an engine; elsewhere torch's own kernels are faster than the specification."""
+"""The devices that have an engine. On others torch's own kernels are faster than the
+specification."""
 PLAIN = eager.CLASSES
 CLASSES = (*PLAIN, *TRACED)
-MOST = 4096  # calls that are remembered for each function
+MOST = 4096  # cached routes of each function
 
 
 def fewest(op: Any, cuda: bool, last: bool, wanted: bool, half: bool = False) -> float:
-    """Elements of an input below which calling us costs more than our kernel gains."""
+    """The number of elements below which our call costs more time than our kernel saves. `last`:
+    channels are stored last; `wanted`: a gradient is needed."""
     if not cuda or SMALL == 0:
         return max(SMALL * (1 + wanted) // (HALF if half else 1), 1)
     windows = "sliding" if hasattr(op, "kernel_size") else "whole" if set(op.output_size) == {1} else "bins"
@@ -99,42 +104,42 @@ def fewest(op: Any, cuda: bool, last: bool, wanted: bool, half: bool = False) ->
 
 
 def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
-    """Whether calling us costs more than our kernel gains."""
+    """Whether our call costs more time than our kernel saves."""
     return bool(x.numel() < fewest(op, x.is_cuda, last_axes(x) > 0, wanted, x.dtype in HALVES))
 
 
 class Small(NamedTuple):
-    """Calls with some arguments that are torch's whatever the shape, so that nothing else is asked:
-    those on fewer elements where no defect is known. Pairs are for the CPU and a CUDA device."""
+    """The small calls with some arguments: torch runs them for every shape of fewer elements, if no
+    defect is known, without a look at routes. The pairs are for the CPU and for a CUDA device."""
 
     fewest: tuple[float, float]
-    """Whether or not a gradient is wanted."""
+    """The number of elements, with and without a gradient."""
     right: tuple[bool, bool]
     """Whether no layout of float32 and float64 has a defect."""
     call: Callable[[Tensor, tuple[Any, ...]], Any]
-    """Torch's own kernel, of the arguments as they were written: to a table 2, 2.0 and True are the
-    same."""
+    """Torch's own kernel, called with the arguments as the caller wrote them: as keys of a dict, 2,
+    2.0 and True are equal."""
     mended: Any = None
-    """What answers images whose channels are stored last, on a CUDA device, with a gradient."""
+    """What runs channels_last images on a CUDA device if a gradient is needed; see `mended`."""
 
 
 class Route:
-    """Who answers calls with the same arguments on tensors that lie alike."""
+    """What runs calls with equal arguments on tensors of equal shape, strides, dtype and device."""
 
     __slots__ = ("aten", "ours", "seen", "torchs", "watches")
 
     def __init__(self, ours: Any, torchs: tuple[bool, bool], aten: Any = None) -> None:
         self.ours, self.torchs, self.aten = ours, torchs, aten
-        """Our answer to an eager call on an ordinary tensor (None: there is none); whether torch
-        answers all the same, without and with a gradient, since the input is small and torch is
-        right; where torch's own function ends."""
+        """`ours` runs an eager call on an ordinary tensor by our engine, or is None. `torchs` says
+        whether torch runs the call, without and with a gradient. `aten` is the innermost function
+        that torch's own function calls."""
         self.watches, self.seen = isinstance(ours, prepared.Prepared), 0
-        """Whether a captured graph has our kernels, whoever answers else; and how often torch
-        answered."""
+        """`watches`: whether our kernels run while a CUDA graph is captured, even if torch runs the
+        call otherwise. `seen`: the number of calls that torch has run."""
 
     def is_captured(self) -> bool:
-        """Whether a graph is being captured that our kernels can be part of: those of a call that
-        was made before, to warm up."""
+        """Whether a CUDA graph is being captured and our kernels are prepared for it. They are
+        prepared at the second call, which is one of the calls that warm up."""
         if self.seen == 3:
             return bool(is_capturing())
         if self.seen < 2:
@@ -154,9 +159,9 @@ FUNCTIONS: dict[str, Function] = {}
 
 
 class Function:
-    """One of torch's pooling functions; `theirs` calls it with an input, arguments, and whether
-    indices are wanted. `padding` and `dilation` are the places of these among the arguments that
-    make the operator; -1: there are none."""
+    """One of torch's pooling functions. `theirs` calls torch's own function with an input, the
+    arguments, and whether indices are returned. `padding` and `dilation` are the positions of these
+    two among the arguments, or -1 if the function does not have them."""
 
     def __init__(
         self,
@@ -176,14 +181,14 @@ class Function:
         self.small: dict[Any, Small] = {}
 
     def answer(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
-        """What a call comes to."""
+        """The result of a call."""
         if is_compiled():
             return (self.compiled if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
         if type(x) not in PLAIN or tracing_state() is not None:  # while a trace is recorded, numbers are tensors
             return self.general(x, arguments, indices)
         try:
             small = self.small.get((SMALL, arguments))
-            if small is not None and not indices:  # as little code as can be: inside a network it lies in no cache
+            if small is not None and not indices:  # short, since networks leave no cached code
                 fewest, right, call, mended = small
                 cuda = x.is_cuda
                 if (
@@ -214,9 +219,9 @@ class Function:
         return self.routed(x, arguments, indices)
 
     def is_compilers(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> bool:
-        """Whether torch.compile makes a kernel of its own of a call; of what aten does wrongly it
-        makes none. It guards each name that is read here, at every call of what it has compiled, so
-        these are few."""
+        """Whether torch.compile generates its own kernel for a call. It does not where aten is
+        wrong. torch.compile guards every global name that this method reads, at each call of the
+        compiled code; therefore the method reads few."""
         size = arguments[0]
         if indices or not is_compiled_for_cuda(x):
             return False
@@ -229,14 +234,14 @@ class Function:
             taps *= k
         if x.ndim <= self.rank or (taps > FUSED and x.numel() * taps >= COMPILED):
             return False
-        # of channels_last maxima are mended; cotangents of padded averages may be aten's
+        # `compiled` corrects maxima; the backward of padded averages may be aten's, which is wrong
         right = self.kind is MaxPool or not x.requires_grad or arguments[self.padding] in (0, (0,) * self.rank)
         return lies_plainly(x, self.rank) or (x.dtype is not DOUBLE and right)
 
     def compiled(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
-        """What torch.compile makes a kernel of its own of. Its padded maxima, and aten's of
-        channels_last, send the cotangent of a window that is all -inf to another cell; so such
-        windows take the value of their first real cell, which has it."""
+        """A call for which torch.compile generates its own kernel. Its padded maxima, and aten's of
+        channels_last tensors, send the cotangent of a window that is all -inf to a wrong cell. Such
+        a window takes the value of its first real cell instead, which then gets the cotangent."""
         y = self.theirs(x, arguments, indices)
         right = arguments[self.padding] in (0, (0,) * self.rank) and lies_plainly(x, self.rank)
         if self.kind is not MaxPool or right or not x.requires_grad:
@@ -253,7 +258,7 @@ class Function:
         return torch.where(y == -math.inf, first, y)
 
     def routed(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Any:
-        """What a call comes to by its route."""
+        """The result of a call, by its route."""
         if not is_eager() or x.is_neg():
             return self.general(x, arguments, indices)
         try:
@@ -276,7 +281,7 @@ class Function:
         return self.routes.setdefault(key, self.route(x, arguments, indices))
 
     def route(self, x: Tensor, arguments: tuple[Any, ...], indices: bool) -> Route:
-        """Who answers, decided."""
+        """Decide what runs calls like this one."""
         rank = self.rank
         if (
             x.layout is not torch.strided
@@ -305,12 +310,12 @@ class Function:
         if not indices:
             self.add_small(found, arguments, direct, x.is_cuda)
         made = Route(answer(found, x, indices), (torchs[0], torchs[1]), direct)
-        # one program reads a whole plane, which takes long where planes are large and few
+        # our kernel reads a plane in one program, which is slow for few large planes
         made.watches &= not (is_whole_mean(found) and x.shape[-rank:].numel() > 1024)
         return made
 
     def add_small(self, asked: Asked, arguments: tuple[Any, ...], direct: Any, cuda: bool) -> None:
-        """Enter the calls that need no route."""
+        """Record in `small` that calls with these arguments need no route."""
         dilated = self.dilation >= 0 and arguments[self.dilation] not in (1, (1,) * self.rank)
         if direct is None or dilated or any(isinstance(value, list) for value in arguments):
             return
@@ -331,7 +336,7 @@ class Function:
         self.small[SMALL, arguments] = Small((least[0], least[1]), right, direct, mended)
 
     def general(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
-        """The answer in any context."""
+        """The result of a call in any context: also compiled, transformed or traced."""
         usual = type(x) in CLASSES and x.layout is torch.strided and x.ndim in (self.rank + 1, self.rank + 2)
         if not usual or is_recorded() or (found := self.asked(x.shape[-self.rank :], *arguments)) is None:
             return self.theirs(x, arguments, indices)
@@ -372,37 +377,36 @@ def is_recorded() -> bool:
 
 
 def is_whole_mean(asked: Asked) -> bool:
-    """Whether these are means of whole planes, which aten reads at the speed of memory, too."""
+    """Whether a call computes means of whole planes, which aten does at memory speed too."""
     words = dict(zip(FIELDS[asked.kind], asked.parameters, strict=True))
     return asked.kind is AdaptiveAvgPool and set(words["output_size"]) == {1} and SMALL > 0
 
 
 def is_compiled_for_cuda(x: Tensor) -> bool:
-    """Whether torch.compile makes kernels of its own for this tensor; what is exported keeps our
-    operators. The flag is read because torch.compile of 2.11 folds `is_exporting()` to True; where
-    there is none, what is exported has aten's."""
+    """Whether torch.compile generates its own kernels for this tensor. Exported programs keep our
+    operators. The private flag is read because torch.compile of 2.11 evaluates `is_exporting()` to
+    True; without the flag, exported programs have aten's operators."""
     return x.is_cuda and not getattr(torch.compiler, "_is_exporting_flag", False)
 
 
 def is_read_alone(asked: Asked, x: Tensor, wanted: bool) -> bool:
-    """Whether these are means that are aten's to find. On the CPU no gradient is wanted, planes lie
-    together, and are several, since threads share the cells of a single one in a way of their
-    own."""
+    """Whether aten computes these means of whole planes: always on a GPU; on the CPU those of
+    several contiguous planes without a gradient. Of a single plane see `is_shared`."""
     if x.is_cuda or not x.is_cpu or wanted or not is_whole_mean(asked):
         return x.is_cuda and is_whole_mean(asked)
     return x.is_contiguous() and x.shape[: -asked.rank].numel() > 1
 
 
 def is_shared(asked: Asked, x: Tensor) -> bool:
-    """Whether torch's threads would share the cells of one plane on the CPU: then the bits of its
-    mean differ with their number."""
+    """Whether torch would divide the cells of a single plane among threads on the CPU. The bits of
+    the mean would then depend on the number of threads."""
     return x.is_cpu and x.numel() >= SHARED and is_whole_mean(asked) and x.shape[: -asked.rank].numel() == 1
 
 
 def aten(name: str, kind: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
-    """Where torch's own function ends, of a tensor and arguments as they were written; None if it
-    ends in several places, or has no such argument. Each count of arguments is written out: to hand
-    over a tuple takes longer than all else that a small call costs."""
+    """The aten call in which torch's own function ends, as a function of a tensor and the arguments
+    as the caller wrote them; None if there are several such calls. The arguments are written out
+    one by one, because unpacking a tuple into a call costs more than the rest of a small call."""
     if kind in (AdaptiveMaxPool, AdaptiveAvgPool):
         if isinstance(arguments[0], tuple | list) and None in arguments[0]:
             return None
@@ -425,7 +429,7 @@ def aten(name: str, kind: Any, arguments: tuple[Any, ...], indices: bool) -> Any
 
 
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
-    """Our answer to eager calls on ordinary tensors like x: on a GPU a prepared call."""
+    """What runs eager calls on ordinary tensors like x by our engine: on a GPU a prepared call."""
     op = asked.op
     special = asked.misses or _is_one_volume(op, x)
     found = None if special else prepared.find(op, x)
@@ -435,7 +439,7 @@ def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
 
 
 def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
-    """What our operator gives, with torch's value for windows that have no real cell."""
+    """The result of our operator, with torch's value for windows that have no real cell."""
     if is_widened(x, asked.rank):
         x = x.float()
     found = _run(asked, x, indices)
@@ -470,9 +474,7 @@ def _run(asked: Asked, x: Tensor, indices: bool) -> Any:
         op = asked.op or decoded(asked.kind, asked.parameters)
         if not _is_one_volume(op, x):
             return fast_path.run(op, x, indices)
-        found = fast_path.run(
-            op, x.unsqueeze(0), indices, 5
-        )  # of which the results, too, have their channels stored last
+        found = fast_path.run(op, x.unsqueeze(0), indices, 5)  # 5: the results have their channels stored last
         return tuple(part.squeeze(0) for part in found) if indices else found.squeeze(0)
     made, last = FAMILIES[asked.kind], last_axes(x)
     if not indices:
@@ -482,6 +484,6 @@ def _run(asked: Asked, x: Tensor, indices: bool) -> Any:
 
 
 def _is_one_volume(op: Any, x: Tensor) -> bool:
-    """Whether this is the maximum of a volume without a batch axis whose channels are stored last:
-    torch keeps that layout, of maxima alone."""
+    """Whether this is a maximum of a channels_last volume without a batch axis. Its result is
+    channels_last too, as torch's; results of other operators are not."""
     return x.ndim == 4 and type(op) is MaxPool and len(op.kernel_size) == 3 and suggests_channels_last(*as_images(x, 3))

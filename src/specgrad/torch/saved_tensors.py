@@ -1,9 +1,8 @@
-"""What an engine keeps of a forward computation, as tensors that autograd can see: hooks count and
-move them, x is guarded.
+"""What an engine keeps of a forward for the backward, as tensors that autograd saves: so that hooks
+for saved tensors get them, and autograd raises an error if x is changed before backward.
 
-The CPU engine keeps nested tuples of arrays. Large arrays among them become tensors; those that are
-views of x become x itself, so that autograd notices when x is written to before backward. How the
-engine nests them is not known here.
+The CPU engine keeps nested tuples of arrays. Their large arrays are saved as tensors. Arrays that
+are views of x are saved as x itself. This module does not depend on how the engine nests them.
 """
 
 from __future__ import annotations
@@ -18,12 +17,12 @@ from ..engines import cpu
 from . import kernels
 from .kernels import as_array, as_many_threads, as_tensor
 
-LARGE = 1024  # elements from which an array is worth showing to autograd
+LARGE = 1024  # elements from which an array is saved as a tensor
 
 
 class _Stored(NamedTuple):
-    """Stands for an array: the saved tensor with this number, or a view of x (number 0) that starts
-    at `offset`."""
+    """The placeholder of an array: the saved tensor with this number, or for number 0 a view of x
+    that starts at `offset`."""
 
     number: int
     shape: tuple[int, ...] = ()
@@ -32,15 +31,15 @@ class _Stored(NamedTuple):
 
 
 class Nest(NamedTuple):
-    """What was kept, with `_Stored` in the place of large arrays; and how x lay when it was
-    kept."""
+    """What the engine kept, with a `_Stored` in place of each large array; and the strides that x
+    had."""
 
     nest: Any
     step: tuple[int, ...]
 
 
 def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
-    """The value, the tensors to save, x being the first, and the rest."""
+    """The value, the tensors to save, of which x is the first, and the rest."""
     engine = kernels.engine(op, x)
     if engine is kernels.Arrays and not cpu.refuses(op, (as_array(x),)):
         return _keep_arrays(op, x)
@@ -48,7 +47,7 @@ def keep(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest | None]:
 
 
 def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], nest: Nest | None, last: int) -> Tensor:
-    """gx, from what was kept."""
+    """gx, from the saved tensors."""
     x = saved[0]
     if nest is not None:
         return _pull_arrays(op, gy, saved, nest)
@@ -88,7 +87,7 @@ def _pull_arrays(op: Any, gy: Tensor, saved: tuple[Tensor, ...], kept: Nest) -> 
 
     array = as_array(x)
     with as_many_threads():
-        same = x.stride() == kept.step  # a hook may have brought x back in another layout
+        same = x.stride() == kept.step  # a hook may return x in another layout
         remembered = unpacked(kept.nest) if same else cpu.recall(op, (array,))
         return as_tensor(cpu.pull(op, (array,), remembered, as_array(gy))[0])
 
