@@ -60,14 +60,10 @@ def target_of(out: Any, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[A
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    return _kept(op, operands, out)[0]
+    return keep(op, operands, out)[0]
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    return _kept(op, operands, out)
-
-
-def _kept(op: Any, operands: tuple[Any, ...], out: Any) -> tuple[Any, Any]:
     operands = tuple(
         as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
     )

@@ -27,7 +27,7 @@ from .axes import (
     window_of,
 )
 from .codegen.builder import Cell
-from .codegen.combine import ArgMax, LogSumExp, Max, SmoothMax, Sum, working
+from .codegen.combine import ArgMax, LogSumExp, Max, Sum, working
 from .emitters import along, bins, channels, direct, runs, tiles
 from .emitters.phases import Gather
 from .gathers import channels_step, phases_step
@@ -67,8 +67,7 @@ class Fold(NamedTuple):
         """How parts are joined by a pass."""
         name = self.what
         if name.startswith("lse"):
-            is_end, negative = last and self.ends != "pairs", name == "lse-"
-            return SmoothMax(cell, negative, self.ends == "kept") if is_end else LogSumExp(cell, negative)
+            return LogSumExp(cell, name == "lse-", self.ends if last else "pairs")
         if name == "sum":
             return Sum(cell)
         how = name.endswith("min"), self.exact, ordered

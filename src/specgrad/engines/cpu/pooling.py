@@ -25,7 +25,7 @@ from ...operator import output_shape
 from ...ops.pool import MinPool, SumPool
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result, refuse_table
-from .. import REDUCTIONS, reference
+from .. import REDUCTIONS
 from . import fallback, pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement
@@ -88,7 +88,7 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
     if reduces == "mean":
         return pools.average(op, x, out)
     how = _smooth(op, x)
-    return reference.forward(op, operands, out) if how is None else weighted.smooth_value(how, x, out)
+    return fallback.forward(op, operands, out) if how is None else weighted.smooth_value(how, x, out)
 
 
 def _smooth(op: Any, x: Array) -> Any:

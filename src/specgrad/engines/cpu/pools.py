@@ -113,12 +113,7 @@ class Pool:
     @cached_property
     def blanks(self) -> list[tuple[Any, ...]]:
         """Where in the result windows have no real cell."""
-        counts = [axis.ranges().count for axis in self.axes]
-        return [
-            (slice(None),) * (self.layout.outer + place) + (np.flatnonzero(count <= 0),)
-            for place, count in enumerate(counts)
-            if (count <= 0).any()
-        ]
+        return without_taps([axis.ranges().count for axis in self.axes], self.layout.outer)
 
     def blank(self, array: Array, number: int) -> None:
         """Write a number where windows have no real cell."""
@@ -204,6 +199,13 @@ class Pool:
         ):
             step = channels_step(axes, planes, inner, what)
         return step
+
+
+def without_taps(counts: list[Array], outer: int) -> list[tuple[Any, ...]]:
+    """Where windows have no taps, by how many they have along each axis; `outer` axes stand
+    before."""
+    found = [np.flatnonzero(count <= 0) for count in counts]
+    return [(slice(None),) * place + (blank,) for place, blank in enumerate(found, outer) if blank.size]
 
 
 @cached(256, Pool.cells)

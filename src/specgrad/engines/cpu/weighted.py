@@ -27,7 +27,7 @@ from .emitters.phases import Gather
 from .gathers import phases_step, weights_step
 from .operands import Layout, handed_over
 from .passes import Fold
-from .pools import Pool, pool_of
+from .pools import Pool, pool_of, without_taps
 from .schedule import chain
 from .steps import Step
 
@@ -213,12 +213,8 @@ class Weighted:
     def blanks(self) -> list[tuple[Any, ...]]:
         """Where in (planes, *windows) no tap takes part."""
         zero = self.is_smooth and self.op.pad == "zero"
-        found = []
-        for place, ranges in enumerate((axis.ranges() for axis in self.pool.axes), 1):
-            blank = np.flatnonzero((ranges.existing if zero else ranges.count) <= 0)
-            if blank.size:
-                found.append((slice(None),) * place + (blank,))
-        return found
+        ranges = [axis.ranges() for axis in self.pool.axes]
+        return without_taps([one.existing if zero else one.count for one in ranges], 1)
 
 
 @functools.lru_cache(maxsize=256)

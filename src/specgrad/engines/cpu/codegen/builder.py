@@ -109,8 +109,7 @@ class Value:
     def __add__(self, other: Number) -> Value:
         return self if is_number(other, 0) and not self.is_float else self._emit("add", other)
 
-    def __radd__(self, other: Number) -> Value:
-        return self + other
+    __radd__ = __add__
 
     def __sub__(self, other: Number) -> Value:
         return self if is_number(other, 0) else self._emit("sub", other)
@@ -123,8 +122,7 @@ class Value:
             return 0
         return self if is_number(other, 1) else self._emit("mul", other)
 
-    def __rmul__(self, other: Number) -> Number:
-        return self * other
+    __rmul__ = __mul__
 
     def __truediv__(self, other: Number) -> Value:
         return self._emit("div", other)

@@ -204,16 +204,25 @@ class LogSumExp(Sum):
     """The pair (m, s) with Σ exp(β x) = s·exp(β m), where m is the greatest cell, or the least if β
     is negative.
 
-    Padding is the cell that no other exceeds, whose exponential is 0.
+    Padding is the cell that no other exceeds, whose exponential is 0. It ends in "pairs", in the
+    smooth maximum m + log(s)/β "alone", or in both, as derivatives need them ("kept"): these shift
+    exponents by m, so 0 stands for an infinite one, and then s is infinite too, or 0.
     """
 
     name, multiplies = "log_sum_exp", True
 
-    def __init__(self, cell: Cell, negative: bool) -> None:
+    def __init__(self, cell: Cell, negative: bool, ends: str) -> None:
         super().__init__(cell)
-        self.negative, self.codes = negative, working(cell)
+        self.negative, self.ends, self.codes = negative, ends, working(cell)
         self.identity = np.inf if negative else -np.inf
-        self.name = "log_sum_exp" + ("-" if negative else "+")
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return *super().key, self.negative, self.ends
+
+    def written(self, result: Cell) -> list[tuple[str, Cell]]:
+        beside = {"pairs": ("codes",), "alone": (), "kept": ("extreme", "total")}[self.ends]
+        return [("y", result), *((name, working(self.cell)) for name in beside)]
 
     def cells(self) -> list[Cell]:
         return [working(self.cell)] * 2
@@ -234,30 +243,11 @@ class LogSumExp(Sum):
         return [m, s + less * weight(k, other, m)]
 
     def finish(self, k: Kernel, part: Part) -> Part:
-        return part
-
-
-class SmoothMax(LogSumExp):
-    """What log-sum-exp ends in: m + log(s)/β, and if it is kept, the pair beside it as derivatives
-    need it.
-
-    Derivatives shift exponents by m, so 0 stands for an infinite one; then the sum of exponentials
-    is infinite too, or 0.
-    """
-
-    def __init__(self, cell: Cell, negative: bool, keeps: bool) -> None:
-        super().__init__(cell, negative)
-        self.keeps = keeps
-        self.name = ("kept_" if keeps else "") + self.name.replace("log_sum_exp", "smooth_max")
-
-    def written(self, result: Cell) -> list[tuple[str, Cell]]:
-        beside = working(self.cell)
-        return [("y", result), *([("extreme", beside), ("total", beside)] if self.keeps else [])]
-
-    def finish(self, k: Kernel, part: Part) -> Part:
+        if self.ends == "pairs":
+            return part
         m, s = part
         y = log(k, s) / scalar(k, s) + m
-        if not self.keeps:
+        if self.ends == "alone":
             return [y]
         none, all_of_it = m.equals(self.identity), m.equals(-self.identity)
         total = k.select(none, 0.0, k.select(all_of_it, math.inf, s))
