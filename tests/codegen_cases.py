@@ -92,7 +92,7 @@ def windows(combine, lanes=4, size=3, cell=FLOAT, past=0):
     with k.loop(k.begin, k.end) as row:
         source, target = x + row.index * (n + size - 1), y + row.index * n
 
-        def body(at, _):
+        def body(at):
             made = k.load(source, at, lanes)
             for tap in range(1, size):
                 made = combine(k, made, k.load(source, at + tap + past, lanes))

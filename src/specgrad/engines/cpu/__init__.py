@@ -61,7 +61,7 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     if all(t is None or is_plain_array(t) for t in tangents):
         return _run("push", op, operands, kept, tangents, out)
-    return fallback.push(op, operands, kept, tangents, out)
+    return fallback.push(op, operands, None, tangents, out)
 
 
 def pull(
@@ -73,7 +73,7 @@ def pull(
     out: Any = None,
 ) -> tuple[Any, ...]:
     if not is_plain_array(cotangent):
-        return fallback.pull(op, operands, kept, cotangent, wanted, out)
+        return fallback.pull(op, operands, None, cotangent, wanted, out)
     pulled: tuple[Any, ...] = _run("pull", op, operands, kept, cotangent, wanted, out)
     return pulled
 

@@ -457,14 +457,12 @@ class Kernel:
         self.builder.branch(after)
         self.builder.position_at_end(after)
 
-    def vectors(self, count: Number, lanes: int, body: Callable[[Number, list[Any]], Any], carried: Any = ()) -> Any:
-        """body(index, carried) for vectors that cover `count` >= lanes cells: the last begins where
-        it still is full."""
+    def vectors(self, count: Number, lanes: int, body: Callable[[Number], None]) -> None:
+        """body(index) for vectors that cover `count` >= lanes cells: the last begins where it still
+        is full."""
         last = count - lanes
-        with self.loop(0, count, lanes, carried) as along:
-            made = body(self.least(along.index, last), along.values)
-            along.next = list(carried if made is None else made)
-        return along.result
+        with self.loop(0, count, lanes) as along:
+            body(self.least(along.index, last))
 
     def together(
         self, begin: Number, end: Value, most: int, body: Callable[[Value, int, list[Any]], Any], carried: Any = ()

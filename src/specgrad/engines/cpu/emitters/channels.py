@@ -177,7 +177,7 @@ class _Back:
             for q in range(how.columns.stride)
         }
 
-        def gather(index: Number, _: Any) -> None:
+        def gather(index: Number) -> None:
             loaded = {window: self._load(found, index) for window, found in windows.items()}
             for (p, q), (target, real) in places.items():
                 total = self._total(loaded, self.down[p], self.across[q])

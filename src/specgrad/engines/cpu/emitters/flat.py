@@ -75,7 +75,7 @@ class _Flat:
         """Copy a row of windows."""
         k, lanes = self.kernel, self.how.window_lanes
 
-        def copy(index: Number, _: Any) -> None:
+        def copy(index: Number) -> None:
             k.store(k.load(self.source, start + index, lanes), self.brought, place + index)
             k.store(k.load(self.codes, start + index, lanes), self.winners, place + index)
 
@@ -86,7 +86,7 @@ class _Flat:
         k, how, n, made = self.kernel, self.how, self.n, self.made
         first = n.before + plane * how.span
 
-        def gather(index: Number, _: Any) -> None:
+        def gather(index: Number) -> None:
             total = k.number(how.cell, 0, how.lanes)
             for tap in reversed(range(how.taps)):
                 at = first + index - self.distances[tap]
@@ -100,7 +100,7 @@ class _Flat:
         with k.loop(0, n.cell_rows) as row:
             place, start = k.load(self.cells_at, row.index), row.index * n.cell_row
 
-            def copy(index: Number, _: Any, made: Pointer = made) -> None:
+            def copy(index: Number, made: Pointer = made) -> None:
                 k.store(k.load(made, place + index, how.cell_lanes), target, start + index)
 
             k.vectors(n.cell_row, how.cell_lanes, copy)

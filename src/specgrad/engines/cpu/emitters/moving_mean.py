@@ -12,7 +12,6 @@ import functools
 import operator
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value, constant
 from ..codegen.combine import Sum
@@ -121,7 +120,7 @@ class _MovingMean:
                 k.store(self._sum([(self.wide, t) for t in range(block)], along.index), self.blocks, along.index)
         parts = [(self.blocks if size > 1 else self.wide, start) for start, size in split(how.columns, block, False)]
 
-        def body(index: Number, carried: list[Any]) -> None:
+        def body(index: Number) -> None:
             k.store(self._divided(self._sum(parts, index), how.columns), line, index)
 
         k.vectors(n.width, how.lanes, body)

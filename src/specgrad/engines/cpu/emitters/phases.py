@@ -167,7 +167,7 @@ class _Phases:
         self._fill(lines, 0, begin)
         source = (self.plane * n.height_out + row) * n.width_out + first
 
-        def copy(i: Number, carried: list[Any]) -> None:
+        def copy(i: Number) -> None:
             at = begin + i
             cells = [k.load(one, source + at, how.copy_lanes) for one in self.given]
             cells[0] = self.divisors.divide(cells[0], row, first + at)

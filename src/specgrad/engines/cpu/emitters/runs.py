@@ -8,7 +8,6 @@ all its rows of cells.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
 from ..codegen.combine import working
@@ -46,7 +45,7 @@ def emit(how: Runs, vector: int) -> Kernel:
         plane, run = each.index // n.runs_down, each.index % n.runs_down
         start, stop, first, count = (k.load(down, run * 4 + place) for place in range(4))
 
-        def add_rows(index: Number, carried: list[Any]) -> None:
+        def add_rows(index: Number) -> None:
             with k.loop(first, first + count, carried=[k.number(how.cell, 0, how.window_lanes)]) as rows:
                 cells = k.load(g, (plane * n.height_out + rows.index) * n.width_out + index, how.window_lanes)
                 cells = divisors.divide(cells, rows.index, index)
@@ -59,7 +58,7 @@ def emit(how: Runs, vector: int) -> Kernel:
         with k.loop(start, stop) as row:
             where = target + row.index * n.width
 
-            def copy(index: Number, carried: list[Any]) -> None:
+            def copy(index: Number) -> None:
                 k.store(k.load(line, index, how.cell_lanes), where, index)
 
             k.vectors(n.width, how.cell_lanes, copy)

@@ -38,7 +38,7 @@ def emit(how: Weights, vector: int) -> Kernel:
         plane, row = each.index // n.height_out, each.index % n.height_out
         first, target = (plane * n.height + row * how.rows.stride) * n.width, each.index * n.width_out
 
-        def windows(column: Number, carried: object) -> None:
+        def windows(column: Number) -> None:
             value, total = k.load(values, target + column, how.lanes), k.number(how.cell, 0, how.lanes)
             for down in range(how.rows.taps):
                 for across in range(how.columns.taps):

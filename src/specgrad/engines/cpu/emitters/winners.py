@@ -110,7 +110,7 @@ class _Winners:
         k, how, lanes = self.kernel, self.how, self.how.lanes
         kind = how.places.computed
 
-        def locate(index: Number, carried: list[Any]) -> None:
+        def locate(index: Number) -> None:
             code = k.cast(k.load(self.codes, start + index, lanes), kind, False)
             place = (
                 k.load(self.base, behind + index, lanes)
