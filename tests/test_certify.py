@@ -522,6 +522,9 @@ def test_the_command_refuses_in_words(tmp_path):
         result = CliRunner().invoke(cli.app, wrong)
         assert result.exit_code == 2
         assert "cannot be read" in result.output.replace("\n", " ")
+    for out in (tmp_path, tmp_path / "none" / "certificate.json"):  # before anything is decided
+        result = CliRunner().invoke(cli.app, [*arguments, "--out", str(out)])
+        assert (result.exit_code, result.stdout) == (2, "")
 
 
 def test_exact_points_agree_with_the_graph():

@@ -110,10 +110,18 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
         ["MaxPool", "--png", "/no/such/folder/window.png"],
         ["SmoothMaxPool", "--beta", "nan"],
         ["AdaptiveMaxPool", "--output-size", "0,1"],
+        ["LpPool", "--p", "1"],
     ],
 )
 def test_explain_refuses_with_2(words):
     assert run(*words).exit_code == 2
+
+
+def test_every_operator_of_windows_is_drawn():
+    for name in ("LpPool", "MinPool", "SumPool", "SmoothMaxPool", "AdaptiveAvgPool", "GlobalAvgPool"):
+        assert f"{name}(" in run(name).output
+    rows = CliRunner().invoke(app, ["explain", "MaxPool", "--input", "2,90"]).output.split("\n")
+    assert [len(row.split()) for row in rows[2:4]] == [90, 90]  # a row is a line, however long
 
 
 def test_pictures_mark_padding_window_and_winner():

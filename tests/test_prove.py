@@ -290,9 +290,16 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
         (("--kernel", "tails"), "no such emitter; choose from direct"),
         (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
         (("--json", "/no/such/folder/file.json"), "there is no folder"),
+        (("--badge", "no such file"), "there is no file"),
+        (("operators", "--operator", "Linear", "--json", "full.json"), "the report is not written: [Errno 28]"),
     ],
 )
-def test_misuse(arguments, words):
+def test_misuse(arguments, words, tmp_path, monkeypatch):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("specgrad.prove.report.write_json", full)
     result = invoke(*arguments)
     assert result.exit_code == 2
     assert words in result.output

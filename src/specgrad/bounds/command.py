@@ -38,7 +38,9 @@ def certify(
     timeout: Annotated[
         float, typer.Option(min=0.0, help="Time limit in seconds; after it the answer is unknown.")
     ] = 300.0,
-    out: Annotated[Path | None, typer.Option(help="Write the certificate to this file, as JSON.")] = None,
+    out: Annotated[
+        Path | None, typer.Option(dir_okay=False, writable=True, help="Write the certificate to this file, as JSON.")
+    ] = None,
     check: Annotated[bool, typer.Option("--check", help="Replay the certificate in exact rationals.")] = False,
 ) -> None:
     """Decide whether a model has a counterexample to a property.
@@ -49,6 +51,8 @@ def certify(
     missing = next((name for name in ("scipy", "onnx") if find_spec(name) is None), None)
     if missing:
         raise typer.BadParameter(f"certify needs {missing}: pip install 'specgrad[certify]'")
+    if out is not None and not (folder := out.resolve().parent).is_dir():
+        raise typer.BadParameter(f"--out: there is no folder {folder}")
     console = Console()
     try:
         found, outputs = _decide(console, model, vnnlib, covers.value, timeout)

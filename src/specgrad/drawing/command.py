@@ -48,6 +48,7 @@ def explain(
     count_include_pad: Annotated[bool, typer.Option(help="Count padding in the divisor of an average.")] = True,
     ties: Annotated[str | None, typer.Option(help="Tie rule of a maximum: first, all or split.")] = None,
     beta: Annotated[float | None, typer.Option(help="beta of a smooth maximum.")] = None,
+    p: Annotated[float | None, typer.Option(help="p of LpPool, greater than 1.")] = None,
     values: Annotated[
         str | None, typer.Option(help="Numbers of the input, separated by commas; none: distinct integers.")
     ] = None,
@@ -72,9 +73,14 @@ def explain(
         _show(found, console)
         for path, suffix in ((svg, ".svg"), (png, ".png")):
             if path is not None:
-                found.save(path, suffix)
+                _save(found, path, suffix)
     except SpecgradError as error:
         raise typer.BadParameter(str(error)) from None
+
+
+def _save(found: Explanation, path: Path, suffix: str) -> None:
+    try:
+        found.save(path, suffix)
     except OSError as error:
         raise typer.BadParameter(f"the drawing is not written: {error}") from None
 
@@ -98,11 +104,11 @@ def _show(found: Explanation, console: Console) -> None:
     with dispatch.engine("reference"):  # the specification speaks for itself, and compiles nothing
         value = op(*operands)
         gradient = op.vjp(operands, np.ones(value.shape))[0]
-    console.print(f"{op!r} on an input of shape {operands[0].shape} gives {value.shape}", markup=False)
+    console.print(f"{op!r} on an input of shape {operands[0].shape} gives {value.shape}", markup=False, soft_wrap=True)
     tables = [_plane("input", operands[0]), *(_plane("weight", weight) for weight in operands[1:])]
     tables += [_plane("output", value), *([str(found)] if found.picture else [])]
     for text in (*tables, _plane("gradient of the input, for a cotangent of ones", gradient)):
-        console.print(text, markup=False, highlight=False)
+        console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
@@ -129,14 +135,14 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
                 if isinstance(parts, str) or parts is None or len(parts) != 1 or field.endswith("_size")
                 else parts[0]
             )
-    for field, default in (("rank", rank), ("output_size", (1,) * rank), ("kernel_size", (2,) * rank), ("beta", 1.0)):
-        if field in declared:
-            words.setdefault(field, default)
+    wanted = {"rank": rank, "output_size": (1,) * rank, "kernel_size": (2,) * rank, "beta": 1.0, "p": 2.0}
+    for field in wanted.keys() & declared:
+        words.setdefault(field, wanted[field])
     if given["ceil_mode"]:
         words["ceil_mode"] = True
     if not given["count_include_pad"]:
         words["count_include_pad"] = False
-    words.update({name: given[name] for name in ("ties", "beta") if given[name] is not None})
+    words.update({name: given[name] for name in ("ties", "beta", "p") if given[name] is not None})
     try:
         return kind(**words)
     except TypeError:

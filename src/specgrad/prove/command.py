@@ -61,6 +61,8 @@ def prove(
                 raise Misuse(f"--{name[:-1]} chooses among {name} only: specgrad prove {name} --{name[:-1]} …")
         if badge is not None and (limited or budget is not None):
             raise Misuse("--badge counts all statements of a family: it takes no --operator, --kernel or --budget")
+        if badge is not None and not badge.is_file():
+            raise Misuse(f"--badge changes a line of a file: there is no file {badge}")
         kinds = [_kind(name) for name in operator or []]
         for path in (json, html, badge):
             writable(path)
@@ -102,7 +104,10 @@ def prove(
     reports.told(found, console)
     for path, write in ((json, reports.write_json), (html, reports.write_html), (badge, reports.write_badge)):
         if path is not None and not (found.interrupted and path is badge):
-            write(found, path)
+            try:
+                write(found, path)
+            except OSError as error:
+                raise _misused(f"the report is not written: {error}") from None
     raise typer.Exit(INTERRUPTED if found.interrupted else 0 if found.holds else 1)
 
 
