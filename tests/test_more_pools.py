@@ -102,6 +102,9 @@ def test_norms_of_one_and_of_infinity_are_exact():
     hessian = sg.hessian(lambda z: sg.sum(sg.lp_pool(z, (3,), p=2)))
     assert hessian(np.array([0.0, 3.0, 4.0]))[0].tolist() == [0.2, 0, 0]  # (I - uu') / |x|, u = x / |x|
     assert not hessian(np.zeros(3)).any()
+    for engine in ("cpu", "reference"):  # the slope at 0 is a number
+        with sg.engine(engine):
+            assert np.isnan(sg.LpPool((2,), p=2).jvp((np.array([0.0, 3.0]),), (np.array([np.inf, 1.0]),))[1])
     third = sg.hessian(sg.grad(lambda z: sg.sum(sg.lp_pool(z, (3,), p=1.5, padding=1))))(np.array([2.0]))
     assert third == pytest.approx(0, abs=1e-12)  # |x|: padding has no derivative that could be infinite
     assert sg.lp_pool(np.array([3e200, 4e200]), (2,), p=2) == pytest.approx(5e200, rel=1e-15)

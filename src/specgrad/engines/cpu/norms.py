@@ -102,6 +102,8 @@ class _LpPool(Rule):
         return kept
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
+        if not isinstance(kept, ByStatement) and not np.isfinite(dx).all():  # times the slope 0 of an even p
+            kept = ByStatement(reference.recall(op, xs))
         if isinstance(kept, ByStatement):
             return reference.push(op, xs, kept.kept, (dx,))
         (x,) = xs
