@@ -113,6 +113,33 @@ def test_memoryviews_and_other_buffers():
     assert sg.relu(exact)[0] == Fraction(1, 2)  # an array that no library represents stays a NumPy array
 
 
+class Capsule:
+    """An array that DLPack alone gives, in its first version or with the keywords of the second."""
+
+    def __init__(self, cells, first_version):
+        self.cells, self.first_version = cells, first_version
+
+    def __dlpack_device__(self):
+        return 1, 0
+
+    def __dlpack__(self, *, stream=None, **more):
+        if self.first_version and more:
+            raise TypeError("unexpected keyword arguments")
+        return self.cells.__dlpack__()
+
+
+@pytest.mark.parametrize("first_version", [False, True])
+def test_arrays_that_dlpack_alone_gives(first_version):
+    given = Capsule(X, first_version)
+    np.testing.assert_array_equal(sg.max_pool(given, (2, 2)), sg.max_pool(X, (2, 2)))
+    assert np.shares_memory(as_operand("relu", "x", given), X)
+    released = memoryview(np.ones(3))
+    released.release()
+    for nothing in (released, Capsule(np.array(["text"]), first_version)):
+        with pytest.raises(ScalarError, match=r"max_pool: x='.*': cannot be read as an array of NumPy"):
+            sg.max_pool(nothing, (2,))
+
+
 @pytest.mark.parametrize("way", calls(X, np.asarray))
 def test_memory_maps_are_read_where_they_lie_by_the_fast_engine(tmp_path, way, monkeypatch):
     np.save(tmp_path / "x.npy", X)

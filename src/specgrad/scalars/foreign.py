@@ -22,6 +22,8 @@ from ..array_methods import ArrayMethods
 from ..errors import ScalarError, refusal
 
 BUFFERS = (memoryview, array.array)
+UNREADABLE = (TypeError, RuntimeError, ValueError, BufferError)
+"""What libraries raise when they do not give their memory."""
 
 
 def is_foreign(value: Any) -> bool:
@@ -51,16 +53,21 @@ def is_dask(kind: type) -> bool:
 
 def as_numpy(name: str, argument: str, value: Any) -> Any:
     """A foreign array as NumPy's: its own memory where that is on the CPU."""
+    reason = ""
     try:
-        return np.asarray(value)
-    except (TypeError, RuntimeError, ValueError, BufferError) as problem:
-        reason = str(problem).partition("\n")[0][:80]
-    try:
-        return np.from_dlpack(value, device="cpu")
-    except (AttributeError, TypeError, RuntimeError, ValueError, BufferError):
-        rule = f"cannot be read as an array of NumPy ({reason})"
-        remedy = "copy it to the CPU first, and call outside of functions that its library traces"
-        raise refusal(ScalarError, name, argument, type(value).__name__, rule, remedy) from None
+        found = np.asarray(value)
+        if found.dtype != object or found.shape or found[()] is not value:  # not a cell that holds the foreign array
+            return found
+    except UNREADABLE as problem:
+        reason = str(problem)
+    for options in ({"device": "cpu"}, dict[str, Any]()):  # which early versions of DLPack do not have
+        try:
+            return np.from_dlpack(value, **options)
+        except (AttributeError, *UNREADABLE) as problem:
+            reason = reason or str(problem)
+    rule = f"cannot be read as an array of NumPy ({reason.partition(chr(10))[0][:80]})"
+    remedy = "copy it to the CPU first, and call outside of functions that its library traces"
+    raise refusal(ScalarError, name, argument, type(value).__name__, rule, remedy)
 
 
 def home(values: Iterable[Any]) -> Callable[[Any], Any]:
@@ -84,11 +91,5 @@ def _given_to(library: Any, y: Any) -> Any:
         return y
     try:
         return library.from_dlpack(y)
-    except (
-        AttributeError,
-        TypeError,
-        RuntimeError,
-        ValueError,
-        BufferError,
-    ):  # a dtype or a device that DLPack does not carry
+    except (AttributeError, *UNREADABLE):  # a dtype or a device that DLPack does not carry
         return library.asarray(y)
