@@ -183,6 +183,9 @@ def test_reshape_keeps_the_order_of_the_whole_array(shape, by_specification):
     same(sg.reshape(lazy, shape), x.reshape(shape))
     same(op.jvp((lazy,), (lazy,))[1], x.reshape(shape))
     same(op.vjp((lazy,), x.reshape(shape))[0], x)
+    if shape != (-1,):
+        none = (0, *shape[1:])
+        same(sg.reshape(da.from_array(np.zeros((3, 0)), chunks=2), none), np.zeros(none))
 
 
 def cells(numbers, kind):
@@ -247,6 +250,7 @@ REFUSED = {
     "the kernel spans 20 cells": lambda x: sg.max_pool(x, (20, 2)),
     "a lazy value is not written into an array": lambda x: sg.max_pool(x, (2, 2), out=np.zeros((4, 4))),
     "has chunks of unknown size": lambda x: sg.max_pool(x[x[:, 0] > 0], (1, 1)),
+    "reshape: x=dask array of shape .*: has chunks of unknown size": lambda x: sg.reshape(x[x[:, 0] > 0], (-1,)),
     "softmax does not run in chunks": lambda x: sg.softmax(x),
     r"y=array of shape \(5, 8\): does not broadcast with x": lambda x: sg.add(x, np.ones((5, 8))),
     "has not the 64 cells of x": lambda x: sg.reshape(x, (9, 9)),

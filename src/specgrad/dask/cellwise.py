@@ -32,7 +32,8 @@ def _alike(op: Any, operands: Sequence[Any], *more: Any) -> tuple[list[Chunked],
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Chunked:
     refuse_out(op.name, out)
     if type(op) is Reshape:
-        return _reshaped(op, operands[0], op.output_shape(operands[0].shape))
+        x = chunked(op.name, "x", operands[0])
+        return _reshaped(op, x, op.output_shape(x.shape))
     arrays, _, dtype = _alike(op, operands)
     return da.map_blocks(_value, *arrays, op=op, dtype=dtype)
 
@@ -62,6 +63,8 @@ def pull(op: Any, operands: tuple[Any, ...], cotangent: Any, wanted: Sequence[bo
 
 def _reshaped(op: Any, x: Any, shape: tuple[int, ...]) -> Chunked:
     lazy = chunked(op.name, "x", x)
+    if not lazy.size:  # which dask does not reshape
+        return da.zeros(shape, dtype=lazy.dtype)
     try:
         return lazy.reshape(shape)
     except NotImplementedError:  # axes that are neither merged nor split evenly
