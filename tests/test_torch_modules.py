@@ -203,11 +203,13 @@ def test_accelerate_says_what_it_leaves_to_torch():
         repr(done)
         == f"<accelerate(Sequential): runs {', '.join(done.changed)}; leaves to torch {', '.join(done.left)}>"
     )
-    nothing = st.accelerate(net[3], verbose=False)
+    nothing = st.accelerate(net[4], verbose=False)
     assert str(nothing).startswith(
         "specgrad: no pooling module found; this model may call functions: use `with accelerate(model)`"
     )
-    assert repr(nothing) == f"<accelerate({type(net[3]).__name__}): changed nothing>"
+    assert repr(nothing) == "<accelerate(ReLU): changed nothing>"
+    again = st.accelerate(net[3], verbose=False)
+    assert str(again) == "specgrad: the pooling modules of this model run by specgrad already"
 
 
 class Functional(nn.Module):

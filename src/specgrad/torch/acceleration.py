@@ -24,6 +24,7 @@ NOTHING = (
     "specgrad: no pooling module found; this model may call functions: use `with accelerate(model)`, "
     "or for good `accelerate(model, functions=True)`"
 )
+ALREADY = "specgrad: the pooling modules of this model run by specgrad already"
 POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
 
 
@@ -74,6 +75,7 @@ class Acceleration:
         self.left: dict[str, nn.Module] = {}
         self._calls = _Calls()
         self._running, self._hooks = 0, []  # type: int, list[Any]
+        self._found = model is not None and any(type(module) in REPLACES.values() for module in model.modules())
         if functions and model is None:
             rule, remedy = "needs a model whose calls are exchanged", "give the model, or use a with block"
             raise refusal(ArgumentError, "accelerate", "functions", functions, rule, remedy)
@@ -141,7 +143,7 @@ class Acceleration:
         leaves = [(name, repr(module)) for name, module in self.left.items()]
         if not runs + leaves:
             with_functions = "specgrad runs the pooling functions that this model calls"
-            return with_functions if self._hooks else NOTHING
+            return with_functions if self._hooks else ALREADY if self._found else NOTHING
         width, lines = max(len(name) for name, _ in runs + leaves), []
         for title, rows in (("specgrad runs", runs), ("specgrad leaves to torch", leaves)):
             lines += [title, *(f"  {name:<{width}}  {what}" for name, what in rows)] if rows else []
