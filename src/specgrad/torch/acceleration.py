@@ -28,7 +28,6 @@ ALREADY = "specgrad: the pooling modules of this model run by specgrad already"
 POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
 
 
-@functools.cache
 def _replaced() -> dict[Any, Any]:
     """torch's functions, as a function mode gets them, and ours."""
     found: dict[Any, Any] = {}
@@ -44,6 +43,9 @@ def _replaced() -> dict[Any, Any]:
     return found
 
 
+REPLACED = _replaced()  # not a cached function, of which torch.compile would warn
+
+
 class _Calls(TorchFunctionMode):
     """A mode that replaces calls of torch's pooling functions by specgrad's."""
 
@@ -52,7 +54,7 @@ class _Calls(TorchFunctionMode):
         self.counted: Counter[str] = Counter()
 
     def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        ours = _replaced().get(func)
+        ours = REPLACED.get(func)
         if ours is None:
             return func(*args, **(kwargs or {}))
         name = getattr(ours, "__name__", None) or ours.func.__name__

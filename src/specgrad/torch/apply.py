@@ -242,11 +242,26 @@ def _twin_at(op: Any, shape: tuple[int, ...]) -> tuple[Any, int, bool]:
     return other, sign, sign < 0 and has_bare_window(op, shape)
 
 
-_known_twin = functools.lru_cache(maxsize=256)(_twin_at)  # where shapes are numbers
+_known_twin = functools.lru_cache(maxsize=256)(_twin_at)
+
+
+def _traced_twin(op: Any, shape: tuple[Any, ...]) -> tuple[Any, int, bool]:
+    """The same by comparisons of lengths alone, which torch.compile can trace. The last answer may
+    be True without need."""
+    other, sign = twin(op)
+    if sign > 0:
+        return other, sign, False
+    bare = [
+        (axis.before > 0 and axis.dilation > axis.size)
+        or axis.before >= axis.extent
+        or (axis.length - 1) * axis.stride - axis.before >= axis.size
+        for axis in op.spatial(tuple(shape[p] for p in op.positions(shape)))
+    ]
+    return other, sign, True in bare
 
 
 def _twin(op: Any, x: Tensor) -> Any:
-    find = _twin_at if torch.compiler.is_compiling() else _known_twin
+    find = _traced_twin if torch.compiler.is_compiling() else _known_twin
     other, sign, is_bare = find(op, tuple(x.shape))
     if _is_exact(x) or is_bare:
         return composed.value(op, (x,))
