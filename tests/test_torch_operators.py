@@ -54,7 +54,21 @@ def same(got, wanted, slack=0.0):
 
 STATED = {sg.Larger, sg.Smaller, sg.Compare, sg.Unfold, sg.Fold, sg.LpPool}
 """Operators without an aten call of the same ties and NaN, of masks as numbers, or of any rank:
-these run by their specification."""
+these run by their specification, or on the CPU engine."""
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_norms_of_tensors_have_the_bits_of_those_of_arrays(dtype):
+    op = sg.LpPool((3, 2), stride=2, padding=1, p=3)
+    x = torch.randn(2, 3, 9, 8, generator=torch.Generator().manual_seed(0)).to(dtype)
+    gy = torch.ones(op.output_shape(tuple(x.shape)), dtype=dtype)
+    with sg.engine("cpu"):
+        wanted = op(x.numpy()), op.vjp((x.numpy(),), gy.numpy())[0]
+    y = op(x.requires_grad_())
+    (gx,) = torch.autograd.grad(y, x, gy)
+    assert all(np.array_equal(a.detach().numpy(), b) for a, b in zip((y, gx), wanted, strict=True))
+    back = torch.autograd.grad(op(x), x, gy, create_graph=True)[0]  # by the row, for autograd
+    assert back.requires_grad
 
 
 def test_every_operator_is_one_of_torchs():
