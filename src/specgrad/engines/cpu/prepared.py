@@ -66,9 +66,15 @@ class Prepared:
         return self.value if self.is_mean else self.keep and self.pool.winners("gather").call
 
     @kernel
+    def share(self) -> Call | None:
+        """What divides cotangents by the divisors of their windows, where these differ."""
+        return self._alone("shares") if self.is_mean and self.pool.divisors.columns is not None else None
+
+    @kernel
     def pull(self) -> Call | None:
         if self.is_mean:
-            return self._alone("spread") if self.pool.divisors.columns is None else None
+            is_whole = self.pool.divisors.columns is None or (self.share is not None and not self.pool.is_half)
+            return self._alone("spread") if is_whole else None
         return self.keep and (self.pool.gathers or self.pool.winners("scatter")).call
 
 
@@ -105,6 +111,10 @@ def vjp(op: Any, x: Array, gy: Any) -> Any:
         return NotImplemented
     gx = empty(x.shape, x.dtype)
     if call.keep is None:
+        if call.share is not None:
+            shares = empty(call.result, x.dtype)
+            call.share(gy, shares)
+            gy = shares
         call.pull(gy, gx)
         return (gx,)
     codes = empty(call.result, call.codes)
