@@ -46,7 +46,7 @@ below twice this number, since they take two calls from Python instead of one. M
 benchmarks/torch_front_end.py --small: the size from which both maximum and average are as fast as
 torch. Tests set it to 0: then no input is small on any device."""
 
-HALF = 32
+HALF = 16
 """The number by which `SMALL` is divided for half floats, whose cells aten converts one by one."""
 SHARED = 1 << 15
 """The number of elements from which torch divides the cells of a single sum among threads."""
