@@ -34,6 +34,16 @@ def test_sliding_taps_are_the_definition(axes):
     assert listed(axis) == sliding_axis(axis.size, axis.kernel, axis.stride, pad, axis.dilation, axis.ceil_mode)
 
 
+@given(sliding_axes(1))
+@settings(max_examples=examples(400))
+def test_windows_may_miss_all_cells_where_one_does(axes):
+    (axis,) = axes
+    if (axis.ranges().count <= 0).any():
+        assert axis.may_miss
+    if max(axis.before, axis.after) < axis.extent and axis.dilation <= axis.size:
+        assert not axis.may_miss
+
+
 @given(st.integers(1, 60), st.integers(0, 70))
 def test_adaptive_taps_are_the_definition(n, m):
     assert listed(Adaptive(n, m)) == adaptive_axis(n, m)

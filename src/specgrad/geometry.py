@@ -97,6 +97,13 @@ class Sliding:
         length = -(-room // self.stride) + 1
         return length - 1 if (length - 1) * self.stride >= self.size + self.before else length
 
+    @property
+    def may_miss(self) -> bool:
+        """Whether a window may have no real cell: by lengths alone, which may be symbolic; no
+        window has none where this is False."""
+        between = self.before > 0 and self.dilation > self.size  # one tap before all cells, the next behind them
+        return between or self.before >= self.extent or self.start(self.length - 1) >= self.size
+
     def start(self, output: Index) -> Index:
         """Where tap 0 of an output lies; outside [0, size) it is padding, like any tap."""
         return output * self.stride - self.before

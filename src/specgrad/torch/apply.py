@@ -249,15 +249,8 @@ def _traced_twin(op: Any, shape: tuple[Any, ...]) -> tuple[Any, int, bool]:
     """The same by comparisons of lengths alone, which torch.compile can trace. The last answer may
     be True without need."""
     other, sign = twin(op)
-    if sign > 0:
-        return other, sign, False
-    bare = [
-        (axis.before > 0 and axis.dilation > axis.size)
-        or axis.before >= axis.extent
-        or (axis.length - 1) * axis.stride - axis.before >= axis.size
-        for axis in op.spatial(tuple(shape[p] for p in op.positions(shape)))
-    ]
-    return other, sign, True in bare
+    axes = op.spatial(tuple(shape[p] for p in op.positions(shape)))
+    return other, sign, sign < 0 and True in [axis.may_miss for axis in axes]
 
 
 def _twin(op: Any, x: Tensor) -> Any:

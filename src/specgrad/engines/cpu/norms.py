@@ -8,6 +8,7 @@ specification runs: it divides the cells of each window by the window's own larg
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from typing import Any, NamedTuple
 
@@ -36,8 +37,7 @@ class Norms(NamedTuple):
 
 @cached(256)
 def _sum(op: Any) -> Any:
-    names = ("kernel_size", "stride", "padding", "dilation", "ceil_mode", "axes")
-    return SumPool(**{name: getattr(op, name) for name in names})
+    return SumPool(**{field.name: getattr(op, field.name) for field in dataclasses.fields(SumPool)})
 
 
 def _power(a: Array, exponent: Any) -> Array:
