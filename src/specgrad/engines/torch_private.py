@@ -30,6 +30,10 @@ dispatch_modes: Callable[[], int] = private("_C._len_torch_dispatch_stack", lamb
 """How many modes see operators; unknown: one."""
 function_modes: Callable[[], int] = private("_C._len_torch_function_stack", lambda: 1)
 """How many modes see calls of torch's functions; unknown: one."""
+is_deterministic: Callable[[], bool] = private(
+    "_C._get_deterministic_algorithms", torch.are_deterministic_algorithms_enabled
+)
+"""Whether torch must use deterministic algorithms."""
 is_profiled: Callable[[], bool] = private("_C._autograd._profiler_enabled", lambda: True)
 """Whether a profiler records; unknown: it does."""
 raw_stream: Callable[[int], int] = private(

@@ -191,9 +191,10 @@ LISTED = (
 
 
 def lies_plainly(x: Tensor, rank: int) -> bool:
-    """Whether a tensor is contiguous with a channel stride above 1, so that aten does not regard it
-    as channels_last."""
-    return x.is_contiguous() and x.stride(-rank - 1) > 1
+    """Whether rows are contiguous and channels lie apart, so that aten does not regard a tensor as
+    channels_last."""
+    steps = x.stride()
+    return steps[-1] == 1 < steps[-rank - 1]
 
 
 @functools.cache

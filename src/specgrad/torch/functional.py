@@ -68,7 +68,9 @@ def _average(rank: int) -> Any:
     name = f"avg_pool{rank}d"
     torchs = getattr(F, name)
 
-    def words(lengths: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, counted: Any, divisor: Any) -> Any:
+    def words(
+        lengths: Any, kernel: Any, stride: Any, padding: Any, ceil_mode: Any, counted: Any, divisor: Any = None
+    ) -> Any:
         found = sliding(lengths, kernel, stride, padding, 1)
         if found is None or not isinstance(ceil_mode, bool) or not isinstance(counted, bool):
             return None
@@ -80,7 +82,7 @@ def _average(rank: int) -> Any:
         return {**found, **options}
 
     def theirs(input: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
-        kernel, stride, *others = arguments[: 5 if rank == 1 else 6]
+        kernel, stride, *others = arguments
         return torchs(input, kernel, kernel if stride is None else stride, *others)
 
     answer = Function(name, AvgPool, words, theirs, padding=2).answer
@@ -93,7 +95,7 @@ def _average(rank: int) -> Any:
         ceil_mode: bool = False,
         count_include_pad: bool = True,
     ) -> Any:
-        return answer(input, (kernel_size, stride, padding, ceil_mode, count_include_pad, None), False)
+        return answer(input, (kernel_size, stride, padding, ceil_mode, count_include_pad), False)
 
     def function(
         input: Tensor,

@@ -16,12 +16,13 @@ from torch import Tensor
 from ..engines.gpu.calls import Call, hooked
 from ..engines.gpu.kernels.arguments import Sizes, tile
 from ..engines.gpu.kernels.mend import name_first
-from ..engines.torch_private import active_transform, current_device, dispatch_modes, is_dual, private
+from ..engines.torch_private import active_transform, current_device, dispatch_modes, is_deterministic, is_dual, private
 from .parsing import each
 
 MOST = 4096  # cached shapes
 BLOCK = 1024
 RELU = "ReluBackward0"
+WITHOUT_NEW_CELLS = ("MaxPool2DWithIndicesBackward0", "CatBackward0")
 DTYPES = (torch.float32, torch.float16, torch.bfloat16)
 with_indices: Any = private("_C._nn.max_pool2d_with_indices", torch.ops.aten.max_pool2d_with_indices)
 saving_hooks: Any = private("_C._autograd._top_saved_tensors_default_hooks", lambda _: True)
@@ -43,15 +44,15 @@ class Mended:
         If -inf was written into the result of a relu, the relu's backward gives zero there or
         raises an error, so a wrong index does not matter. Other tensors that were written to
         (`_version`) are corrected. With deterministic algorithms our kernels run instead."""
-        if torch.are_deterministic_algorithms_enabled():
+        if is_deterministic():
             return False
         node = x.grad_fn
-        if type(node).__name__ == RELU:
+        kind = type(node).__name__
+        if kind == RELU:
             return True
-        if node is None or x._version:
+        if kind not in WITHOUT_NEW_CELLS or x._version:
             return False
-        sources = {type(source).__name__ for source, _ in node.next_functions}
-        return type(node).__name__ in ("MaxPool2DWithIndicesBackward0", "CatBackward0") and sources == {RELU}
+        return all(type(source).__name__ == RELU for source, _ in node.next_functions)  # type: ignore[union-attr]
 
     def takes(self, x: Tensor) -> bool:
         """Whether only ordinary autograd takes part in a call, without hooks for saved tensors: a
@@ -65,7 +66,7 @@ class Mended:
             and active_transform() is None
             and not is_dual()
             and saving_hooks(False) is None
-            and not torch.are_deterministic_algorithms_enabled()
+            and not is_deterministic()
             and current_device() == x.get_device()
         )
 

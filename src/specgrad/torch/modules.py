@@ -60,17 +60,23 @@ class MaxPool3d(_Max, nn.MaxPool3d):
     _pool = staticmethod(functional.max_pool3d)
 
 
-class _Avg(_Ours):
+class _AvgOfRow(_Ours):
     def forward(self: Any, input: Tensor) -> Any:
-        divisor = getattr(self, "divisor_override", None)
-        arguments = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor)
+        arguments = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad)
         return self._answer(input, arguments, False)
 
 
-class AvgPool1d(_Avg, nn.AvgPool1d):
+class AvgPool1d(_AvgOfRow, nn.AvgPool1d):
     """torch.nn.AvgPool1d, by specgrad's engines."""
 
     _pool = staticmethod(functional.avg_pool1d)
+
+
+class _Avg(_Ours):
+    def forward(self: Any, input: Tensor) -> Any:
+        divisor = self.divisor_override
+        arguments = (self.kernel_size, self.stride, self.padding, self.ceil_mode, self.count_include_pad, divisor)
+        return self._answer(input, arguments, False)
 
 
 class AvgPool2d(_Avg, nn.AvgPool2d):

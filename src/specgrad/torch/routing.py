@@ -15,7 +15,7 @@ import math
 from collections.abc import Callable, Sequence
 from importlib.util import find_spec
 from marshal import dumps
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -108,19 +108,22 @@ def is_small(op: Any, x: Tensor, wanted: bool) -> bool:
     return bool(x.numel() < fewest(op, x.is_cuda, last_axes(x) > 0, wanted, x.dtype in HALVES))
 
 
-class Small(NamedTuple):
+class Small:
     """The small calls with some arguments: torch runs them for every shape of fewer elements, if no
     defect is known, without a look at routes. The pairs are for the CPU and for a CUDA device."""
 
-    fewest: tuple[float, float]
-    """The number of elements, with and without a gradient."""
-    right: tuple[bool, bool]
-    """Whether no layout of float32 and float64 has a defect."""
-    call: Callable[[Tensor, tuple[Any, ...]], Any]
-    """Torch's own kernel, called with the arguments as the caller wrote them: as keys of a dict, 2,
-    2.0 and True are equal."""
-    mended: Any = None
-    """What runs channels_last images on a CUDA device if a gradient is needed; see `mended`."""
+    __slots__ = ("call", "fewest", "limit", "mended", "right")
+
+    def __init__(self, fewest: tuple[float, float], right: tuple[bool, bool], call: Any, mended: Any) -> None:
+        self.fewest, self.limit = fewest, SMALL
+        """The number of elements; and the value of `SMALL` from which it follows."""
+        self.right = right
+        """Whether no layout of float32 and float64 has a defect."""
+        self.call: Callable[[Tensor, tuple[Any, ...]], Any] = call
+        """Torch's own kernel, called with the arguments as the caller wrote them: as keys of a
+        dict, 2, 2.0 and True are equal."""
+        self.mended = mended
+        """What runs channels_last images on a CUDA device if a gradient is needed, or None."""
 
 
 class Route:
@@ -184,36 +187,38 @@ class Function:
         """The result of a call."""
         if is_compiled():
             return (self.compiled if self.is_compilers(x, arguments, indices) else self.general)(x, arguments, indices)
-        if type(x) not in PLAIN or tracing_state() is not None:  # while a trace is recorded, numbers are tensors
+        if type(x) not in PLAIN:
             return self.general(x, arguments, indices)
         try:
-            small = self.small.get((SMALL, arguments))
-            if small is not None and not indices:  # short, since networks leave no cached code
-                fewest, right, call, mended = small
-                cuda = x.is_cuda
+            small = self.small.get(arguments)
+            if (  # few reads and calls: between the kernels of a network each one misses the processor's caches
+                small is not None
+                and not indices
+                and small.limit == SMALL
+                and (x.numel() < small.fewest[cuda := x.is_cuda]) is True  # while a trace is recorded, a tensor
+                and function_modes() == 0
+                # CUDA graphs are captured on other streams; on the CPU half floats have defects, and
+                # negated rows
+                and (raw_stream(x.get_device()) == 0 if cuda else x.dtype in FULL and (self.rank > 1 or not x.is_neg()))
+            ):
+                # channels that lie apart, and batches without derivatives, have no known defect
+                if small.right[cuda] or lies_plainly(x, self.rank):
+                    return small.call(x, arguments)
+                wanted = x.requires_grad and is_grad_enabled()
                 if (
-                    x.numel() < fewest[cuda]
-                    and function_modes() == 0
-                    # CUDA graphs are captured on other streams; on the CPU half floats have defects
-                    and (raw_stream(x.get_device()) == 0 if cuda else x.dtype in FULL and not x.is_neg())
+                    not wanted
+                    and x.dtype is not DOUBLE
+                    and x.ndim > -self.channel
+                    and active_transform() is None
+                    and not is_dual()
                 ):
-                    if right[cuda]:
-                        return call(x, arguments)
-                    wanted = x.requires_grad and is_grad_enabled()
-                    # batches without derivatives, and channels that lie apart, have no known defect
-                    if (
-                        not wanted
-                        and x.dtype is not DOUBLE
-                        and x.ndim > -self.channel
-                        and active_transform() is None
-                        and not is_dual()
-                    ) or (x.is_contiguous() and x.stride(self.channel) > 1):
-                        return call(x, arguments)
-                    if mended is not None and wanted:
-                        if x.dtype is not DOUBLE and mended.is_needless(x):
-                            return call(x, arguments)
-                        if mended.takes(x):
-                            return mended(x)
+                    return small.call(x, arguments)
+                mended = small.mended
+                if mended is not None and wanted:
+                    if x.dtype is not DOUBLE and mended.is_needless(x):
+                        return small.call(x, arguments)
+                    if mended.takes(x):
+                        return mended(x)
         except (IndexError, TypeError):  # too few axes, or a list
             pass
         return self.routed(x, arguments, indices)
@@ -327,13 +332,13 @@ class Function:
             least = [min(least[False], SHARED), math.inf]
         if len(self.small) >= MOST:
             self.small.clear()
-        known = self.small.get((SMALL, arguments))
+        known = self.small.get(arguments)
         mended = known and known.mended
         if cuda and self.name == "max_pool2d":
             kernel, stride, *others = arguments
             mended = mending().Mended(kernel, kernel if stride is None else stride, *others)
         right = is_right_throughout(self.name, "cpu", asked.op), is_right_throughout(self.name, "cuda", asked.op)
-        self.small[SMALL, arguments] = Small((least[0], least[1]), right, direct, mended)
+        self.small[arguments] = Small((least[0], least[1]), right, direct, mended)
 
     def general(self, x: Any, arguments: tuple[Any, ...], indices: bool) -> Any:
         """The result of a call in any context: also compiled, transformed or traced."""
@@ -413,19 +418,17 @@ def aten(name: str, kind: Any, arguments: tuple[Any, ...], indices: bool) -> Any
         bins = aten_function(name)
         pair = kind is AdaptiveMaxPool and not indices
         return (lambda x, given: bins(x, given[0])[0]) if pair else (lambda x, given: bins(x, given[0]))
-    if name == "avg_pool1d" and arguments[-1] is not None:
-        return None
     call = aten_function(name + "_with_indices" * indices)
 
     def of_five(x: Tensor, given: tuple[Any, ...]) -> Any:
-        a, b, c, d, e, *_ = given
+        a, b, c, d, e = given
         return call(x, a, a if b is None else b, c, d, e)
 
     def of_six(x: Tensor, given: tuple[Any, ...]) -> Any:
         a, b, c, d, e, f = given
         return call(x, a, a if b is None else b, c, d, e, f)
 
-    return of_six if name in ("avg_pool2d", "avg_pool3d") else of_five
+    return of_five if len(arguments) == 5 else of_six
 
 
 def answer(asked: Asked, x: Tensor, indices: bool) -> Callable[[Tensor], Any]:
