@@ -31,14 +31,10 @@ from specgrad.engines.gpu.tuned import TUNE
 
 RULES = ("forward", "keep", "pull")
 WITHOUT = {
-    "lanes half": "lanes",
-    "lanes low": "lanes",
     "lanes short": "lanes",
     "lanes inner": "lanes",
-    "lanes stream": "lanes",
     "lanes bins": "lanes",
     "rows few": "rows small",
-    "rows apart": "rows small",
     "rows deep": "rows small",
     "rows max half": "rows max",
     "rows winners half": "rows winners",
@@ -48,11 +44,7 @@ WITHOUT = {
     "vectors": 1,
     "one call inner": "one call",
     "step low": "step",
-    "rows low packed": "rows low winners",
     "segment large": "segment",
-    "segment small inner": "segment small",
-    "segment volume_forward sum": "segment volume_forward",
-    "segment volume_forward sum large": "segment volume_forward sum",
     "depth volume_forward winners": "depth volume_forward",
     "registers": 255,
     "registers half": 255,
@@ -65,8 +57,6 @@ WITHOUT = {
     "taps ring": 0,
     "taps paired": 99,
     "chunks half": "chunks",
-    "tile sum": "tile max",
-    "taps sum": "taps max",
     "share sum": "share max",
     "unroll winners": "unroll",
 }

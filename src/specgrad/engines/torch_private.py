@@ -36,9 +36,12 @@ is_deterministic: Callable[[], bool] = private(
 """Whether torch must use deterministic algorithms."""
 is_profiled: Callable[[], bool] = private("_C._autograd._profiler_enabled", lambda: True)
 """Whether a profiler records; unknown: it does."""
-raw_stream: Callable[[int], int] = private(
-    "_C._cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream
+raw_stream: Callable[[int], int] = (
+    private("_C._cuda_getCurrentRawStream", lambda index: torch.cuda.current_stream(index).cuda_stream)
+    if torch.backends.cuda.is_built()  # type: ignore[no-untyped-call]
+    else lambda index: -1
 )
+"""The address of the current stream, 0 for the default one; without CUDA, no stream's."""
 current_device: Callable[[], int] = private("_C._cuda_getDevice", torch.cuda.current_device)
 is_capturing: Callable[[], bool] = private("_C._cuda_isCurrentStreamCapturing", bool)
 """Whether a CUDA graph is captured; without CUDA, none is."""

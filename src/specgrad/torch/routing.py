@@ -195,11 +195,12 @@ class Function:
                 small is not None
                 and not indices
                 and small.limit == SMALL
-                and (x.numel() < small.fewest[cuda := x.is_cuda]) is True  # while a trace is recorded, a tensor
+                # while a trace is recorded, a number of elements is a tensor
+                and (x.numel() < small.fewest[cuda := (index := x.get_device()) >= 0]) is True
                 and function_modes() == 0
-                # CUDA graphs are captured on other streams; on the CPU half floats have defects, and
-                # negated rows
-                and (raw_stream(x.get_device()) == 0 if cuda else x.dtype in FULL and (self.rank > 1 or not x.is_neg()))
+                # CUDA graphs are captured on other streams; on the CPU half floats and negated rows
+                # have defects
+                and (raw_stream(index) == 0 if cuda else x.dtype in FULL and (self.rank > 1 or not x.is_neg()))
             ):
                 # channels that lie apart, and batches without derivatives, have no known defect
                 if small.right[cuda] or lies_plainly(x, self.rank):

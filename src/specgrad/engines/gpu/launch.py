@@ -175,8 +175,7 @@ def rows_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     groups = -(-made.columns.length // wide)
     lanes = made.outer * groups * made.inner
     per, blocks = shared_evenly(rows.length, rows_held(made, kind, x.element_size(), wide))
-    half = half_winners(made, kind, x.element_size())
-    block, warps = block_of(lanes, TUNE["lanes half"] if half else lanes_of(made, per * rows.stride, kind))
+    block, warps = block_of(lanes, lanes_of(made, per * rows.stride))
     used = {o * rows.stride + j for o in range(per) for j in range(rows.kernel)}
     alone = blocks == 1 and rows.size <= (per - 1) * rows.stride + rows.kernel
     words = words | {
@@ -192,7 +191,7 @@ def rows_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: di
     }
     programs = -(-lanes // block) * blocks * made.depths[1]
     sizes = window_sizes(made, lanes, blocks, groups, together)
-    registers = limited(TUNE["registers half"]) if half else 0
+    registers = limited(TUNE["registers half"]) if half_winners(made, kind, x.element_size()) else 0
     return Call(rows_kernels.fold, programs, sizes, arguments.tile(**words), warps, registers)
 
 
@@ -202,7 +201,7 @@ def stream_call(made: Plan, kind: str, x: Any, wide: int, together: int, words: 
     groups = -(-made.columns.length // wide)
     lanes = made.outer * groups * made.inner
     per, blocks = segments(made, rows.length)
-    block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes stream"])
+    block, warps = block_of(lanes, TUNE["lanes inner" if made.inner > 1 and kind != "winners" else "lanes"])
     words = words | {
         "STEP": step_down(made, kind, together),
         "ALONE": blocks == 1 and rows.before < rows.kernel,
@@ -269,10 +268,7 @@ def volume_forward_call(made: Plan, kind: str, x: Any, wide: int, together: int,
     block, warps = block_of(lanes)
     most = min(TUNE["rows volume_forward " + kind] // (wide * (depth.kernel - 1)), TUNE["rows volume_forward"])
     per_rows, blocks = shared_evenly(rows.length, max(most, 1))
-    per, segments_deep = shared_evenly(
-        depth.length,
-        TUNE["segment volume_forward" + (" sum" + " large" * (depth.kernel > 3)) * (kind == "sum")] * depth.kernel,
-    )
+    per, segments_deep = shared_evenly(depth.length, TUNE["segment volume_forward"] * depth.kernel)
     many = x.element_size() <= 4 if kind == "winners" else x.element_size() == 4 and kind == "max" and depth.kernel > 3
     words = words | {
         **common_words(made, x.dtype, lanes, block, even=True),

@@ -107,8 +107,7 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     across, folded = made.inner >= 8, "sum" if kind == "sum" else "max"
     few, values = made.taps <= 512, kind == folded
     if across or few:
-        beside = "across" if across else folded
-        block, taps = TUNE[f"taps {beside}"], TUNE[f"tile {beside}"]
+        block, taps = TUNE["taps" + " across" * across], TUNE["tile" + " across" * across]
     elif values or x.element_size() > 2:
         block, taps = TUNE["taps large"], TUNE["bytes large"] // x.element_size()
     else:
@@ -118,7 +117,7 @@ def reduce(program: Program, made: Plan, kind: str, x: Any, y: Any, kept: tuple[
     outputs = max(min(taps // block, triton.next_power_of_2(made.outputs)), 1)
     axes = (made.rows, made.columns)
     exact = all(bool((axis.ranges().count == taps_of(axis)).all()) for axis in axes)
-    warps = TUNE[f"warps {beside}"] if across else max(block // TUNE[f"share {folded}"], 4)
+    warps = TUNE["warps across"] if across else max(block // TUNE[f"share {folded}"], 4)
     tile = arguments.tile(
         TAPS=taps_of(made.rows),
         COLUMN_TAPS=taps_of(made.columns),

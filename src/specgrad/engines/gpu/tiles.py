@@ -99,12 +99,9 @@ def block_of(lanes: int, block: int = 0) -> tuple[int, int]:
     return (block, min(block // 32, 4)) if lanes > 64 or not INTERPRETED else (32, 1)
 
 
-def lanes_of(made: Plan, rows: int, kind: str = "") -> int:
+def lanes_of(made: Plan, rows: int) -> int:
     """Lanes per program. A thread has several lanes if it has few rows of one plane, or if
-    neighbours in memory are of the inner batch. A program has one warp for maxima over more than
-    three rows of low planes."""
-    if kind == "max" and taps_of(made.rows) > 3 and made.rows.size < TUNE["rows ahead"] and made.inner == 1:
-        return TUNE["lanes low"]
+    neighbours in memory are of the inner batch."""
     small = plane_taps(made) <= TUNE["taps inner"]
     short = rows <= 2 and not made.depth
     return TUNE["lanes inner" if made.inner % 16 == 0 and small else "lanes short" if short else "lanes"]
@@ -269,8 +266,6 @@ def rows_held(made: Plan, kind: str, size: int, wide: int) -> int:
     most = TUNE["rows small"]
     if made.depth and kind == "winners":
         most = TUNE["rows deep"]
-    elif rows.stride >= rows.kernel > 1:
-        most = TUNE["rows apart"]
     elif not made.depth and rows.kernel <= 3 and (rows.stride > 1 or made.columns.length < 32):
         most = TUNE["rows few"]
     held: int = (registers_for(made, kind, size) // wide - rows.kernel) // rows.stride + 1
@@ -356,15 +351,15 @@ def step_down(made: Plan, kind: str, together: int) -> int:
     """Rows that a streaming program reads before it writes."""
     rows: Any = made.rows
     columns: Any = made.columns
-    low = rows.kernel > TUNE.get("rows low " + kind, rows.kernel) and columns.kernel > 1
+    low = kind in ("winners", "packed") and rows.kernel > TUNE["rows low winners"] and columns.kernel > 1
     low = low or (kind == "max" and columns.kernel == 1) or (together == 1 and made.inner == 1)
     return TUNE["step low" if low else "step"]
 
 
 def segments(made: Plan, length: int) -> tuple[int, int]:
     """(rows per program, programs): long enough that few rows are read twice."""
-    taps, small = taps_of(made.rows), TUNE["segment small inner" if made.inner > 1 else "segment small"]
-    most = small if taps <= 3 else taps * TUNE["segment large" if taps > 8 else "segment"]
+    taps = taps_of(made.rows)
+    most = TUNE["segment small"] if taps <= 3 else taps * TUNE["segment large" if taps > 8 else "segment"]
     blocks = -(-length // most)
     per = -(-length // blocks)
     return per, -(-length // per)

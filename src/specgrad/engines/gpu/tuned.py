@@ -5,15 +5,11 @@ LONGEST = 32
 """The most rows of a window that are held in registers; for columns, less than twice as many."""
 TUNE = {
     "lanes": 128,  # per program
-    "lanes stream": 64,  # where rows are streamed
-    "lanes half": 32,  # of winners of half floats
-    "lanes low": 32,  # of maxima in planes of few rows
     "lanes short": 256,  # where a program has one or two rows only
     "lanes inner": 256,  # where neighbours in memory are of the inner batch, so that a thread has several of them
     "taps inner": 9,  # of rows and columns, up to which that pays
     "rows small": 8,  # rows of windows per program
     "rows few": 4,  # of up to three taps that move by more than one, or in rows of less than 32 bytes of codes
-    "rows apart": 2,  # of windows that do not overlap
     "rows deep": 1,  # of winners, where windows have depth too
     "rows max": 64,  # registers for rows
     "rows max half": 104,  # of half floats, whose vectors have twice the columns
@@ -45,7 +41,6 @@ TUNE = {
     # by one
     "step low": 2,
     "rows low winners": 9,
-    "rows low packed": 13,
     "rows ahead": 32,  # of a plane, from which the next step's rows are fetched
     "taps ahead": 9,  # and of windows; of winners along two axes, all that are streamed
     "registers": 112,  # of a lane, without those that carry rows
@@ -55,7 +50,6 @@ TUNE = {
     "segment": 8,  # rows of a program, as a multiple of the window's
     "segment large": 9,  # of more than eight
     "segment small": 14,  # rows of a program, where windows have up to three
-    "segment small inner": 28,
     "depth volume_forward": 5,  # taps along each of three axes up to which these are folded in one call
     "depth volume_forward winners": 3,
     "rows volume_forward": 4,  # rows of a program that streams down the depth
@@ -63,8 +57,6 @@ TUNE = {
     "rows volume_forward winners": 32,
     "rows volume_forward sum": 64,
     "segment volume_forward": 13,  # planes of a program, as a multiple of the window's
-    "segment volume_forward sum": 6,
-    "segment volume_forward sum large": 7,  # of more than three
     "sums volume_backward": 24,  # that a lane carries which streams down the depth, backwards
     "segment volume_backward": 11,
     "cells smooth": 48,  # cells of four bytes in registers
@@ -96,13 +88,11 @@ TUNE = {
     "fill": 1024,  # cells of four bytes that a program of whole planes fills at once
     "chunks": 2,  # and how often
     "chunks half": 8,
-    "tile max": 512,  # taps that a program of `reduce` reads at once
-    "tile sum": 1024,
+    "tile": 512,  # taps that a program of `reduce` reads at once
     "tile across": 4096,  # where neighbours in memory are of different windows
     "taps across": 128,
     "warps across": 32,
-    "taps max": 8,  # of one window, where windows are small
-    "taps sum": 32,
+    "taps": 8,  # of one window, where windows are small
     "taps large": 4096,
     "taps large half": 1024,  # of winners among half floats
     "bytes large": 8192,  # that a program reads at once
