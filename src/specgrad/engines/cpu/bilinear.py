@@ -15,7 +15,8 @@ from ...caches import cached_property
 from ...geometry import Shape, Sliding
 from ...ops.conv import Bilinear, ConvTranspose
 
-SMALL = 1 << 21  # multiplications below which a call stays on its thread
+SMALL = 1 << 21  # multiplications below which a call stays on its thread,
+BLOCK = 8  # of at least so many channels of a group
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,8 +52,10 @@ class Plan:
 
     @cached_property
     def is_small(self) -> bool:
-        """Whether a whole product takes so few multiplications that it stays on its thread."""
-        return self.images * self.groups * self.narrow_channels * self.columns * self.narrow_cells < SMALL
+        """Whether a whole product takes so few multiplications that it stays on its thread. Few
+        channels take as long as a block of them."""
+        channels = max(self.narrow_channels, BLOCK)
+        return self.images * self.groups * channels * self.columns * self.narrow_cells < SMALL
 
 
 @functools.lru_cache(maxsize=256)

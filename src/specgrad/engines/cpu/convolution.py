@@ -66,9 +66,11 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
         with as_many_threads():
             np.matmul(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, out=matrix)
         return
-    shared_out(gradient, get_num_threads(), p, wide.dtype, False)(wide, narrow, out)
-    if np.isnan(out.min(initial=0)):
-        gradient(p, wide.dtype, True)(wide, narrow, out)
+    is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
+    skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())
+    shared_out(gradient, get_num_threads(), p, wide.dtype, skips)(wide, narrow, out)
+    if is_seen and np.isnan(out.min(initial=0)):
+        shared_out(gradient, get_num_threads(), p, wide.dtype, True)(wide, narrow, out)
 
 
 @functools.lru_cache(maxsize=256)

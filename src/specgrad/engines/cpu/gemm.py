@@ -32,7 +32,7 @@ NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds t
 BETWEEN, WRITING, WAITING = 2, 2, 4  # multiplications that a term of a turned tile, writing a result of it,
 # and keeping a vector of sums for the next chunk take
 MET = 0.96  # of all taps, at most, that tiles meet, for which others are skipped
-ITEMS = 16  # into how many items large work is cut, at least
+ITEMS, TASKS = 16, 64  # into how many items large work is cut, at least, and how many tasks take them, at most
 
 
 class Blocking(NamedTuple):
@@ -69,15 +69,21 @@ def blocking(channels: int, itemsize: int) -> Blocking:
     return Blocking(lanes, rows, min(WIDEST, (registers - 1) // (rows + 1)))
 
 
-def turned(count: int, channels: int, itemsize: int, most: int = ROWS) -> tuple[int, Blocking]:
+def turned(
+    count: int, channels: int, itemsize: int, most: int = ROWS, beside: int = 1, items: int = 1
+) -> tuple[float, Blocking]:
     """The least time of a term of so many results of each channel, in multiplications of vectors,
-    and the turned tile, of `most` rows, that takes it."""
+    and the turned tile, of `most` rows, that takes it. If so many images and groups beside are cut
+    into so many items, some of which have a block more, all wait for these."""
     lanes, registers = vectors(itemsize)
     found = []
     for some in (2, 3, 4):
         rows = -(-count // -(-count // min(most, (registers - 1) // some - 1)))
-        tiles = -(-count // rows) * -(-channels // (some * lanes))
-        found.append((tiles * (rows * some + BETWEEN), Blocking(lanes, rows, some, True)))
+        blocks = -(-channels // (some * lanes))
+        all_blocks = blocks * beside
+        uneven = -(-all_blocks // items) * items / all_blocks if all_blocks >= items else 1
+        time = -(-count // rows) * blocks * (rows * some + BETWEEN) * uneven
+        found.append((time, Blocking(lanes, rows, some, True)))
     return min(found)
 
 
@@ -86,11 +92,11 @@ def taps_of(grid: Grid) -> int:
     return max(1, *(len(job.taps) for job in Layout(grid, 1).jobs))
 
 
-def chosen(grid: Grid, channels: int, outs: int, images: int, itemsize: int) -> Blocking:
+def chosen(grid: Grid, channels: int, outs: int, p: Plan, itemsize: int, items: int) -> Blocking:
     """The tile that takes least time: lanes that lie in padding between rows and images count
     against the one, how its results are written against the turned one."""
-    width, plain = grid.axes[-1].count, blocking(outs, itemsize)
-    time, tile = turned(width, outs, itemsize)
+    width, plain, images = grid.axes[-1].count, blocking(outs, itemsize), p.images
+    time, tile = turned(width, outs, itemsize, beside=images * p.groups, items=items)
     taps = [len(job.taps) for job in Layout(grid, 1).jobs]
     lines, terms = math.prod(axis.count for axis in grid.axes[:-1]), channels * max(1, sum(taps)) / len(taps)
     chunks = -(-channels * max(taps) * tile.channels * itemsize // NEAR)
@@ -139,9 +145,10 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     made = math.prod(sum(residue.length for residue in axis.residues) for axis in grid.axes)
     if not made:
         return Product(None, 0, target, 0, None, True)
-    tile = blocking(outs, item) if skips else chosen(grid, channels, outs, p.images, item)
+    items = 1 if p.is_small else most
+    tile = blocking(outs, item) if skips else chosen(grid, channels, outs, p, item, items)
     blocks = -(-outs // tile.channels)
-    bands = 1 if p.is_small else -(-most // (p.groups * blocks))  # of all images, at least
+    bands = -(-items // (p.groups * blocks))  # of all images, at least
     sizes = strides("source", p.groups, channels, cells) | strides("target", *target)
     chunk = min(channels, -(-NEAR // (tile.channels * taps_of(grid) * item))) if tile.is_turned else channels
     fits = lambda laid: laid.pitch * chunk * item <= LAID  # noqa: E731
@@ -152,13 +159,13 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     pitch, cells = (taps * width, taps * layout.padded(width)) if width else (layout.pitch, layout.pitch)
     rows = Row(0, 0, 0) if width else layout.row(tile.lanes)
     tables, begins = tabled(layout, channels, tile, p.groups * blocks, width, rows)
-    packing = packed(p, forward, (cell, tile), layout, begins)
+    packing = packed(p, forward, (cell, tile), layout, begins, most)
     jobs, tiles = tables["jobs"], tables["tiles"]
     met, every_tap = (tiles[:, 6] - tiles[:, 5]).sum(), (jobs[:, 0] // channels * (jobs[:, 4] - jobs[:, 3])).sum()
     ends = jobs.reshape(-1, len(layout.jobs), JOB)
     slots = int((ends[:, -1, 4] - ends[:, 0, 3]).max()) if tile.is_turned else 0
-    items, held = images * p.groups * len(tables["bands"]), slots * tile.rows * tile.channels * item
-    part, parts = cut(blocks, max(1 if p.is_small else -(-most // items), -(-blocks * held // LAID)))
+    around, held = images * p.groups * len(tables["bands"]), slots * tile.rows * tile.channels * item
+    part, parts = cut(blocks, max(-(-items // around), -(-blocks * held // LAID)))
     last = grid.axes[-1]
     if not skips:
         del tables["places"]
@@ -170,15 +177,15 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
     kind = "vectors" + " of channels" * tile.is_turned
     reason = f"{tile.rows} rows of {tile.vectors} {kind}, {len(tables['bands'])} bands"
-    tasks = grain(p, items * parts, 64)
-    final = step(emit, how, sizes | tables, items * parts, tasks, reason, scratch)
+    tasks = grain(p, around * parts, max(TASKS, 2 * most))
+    final = step(emit, how, sizes | tables, around * parts, tasks, reason, scratch)
     return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)
 
 
-def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, begins: list[int]) -> Step:
-    """What packs all weights, which are read in the order in which they lie: pieces of the same
-    channels one after another or, backward, the same terms of one block of channels after
-    another."""
+def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, begins: list[int], most: int) -> Step:
+    """What packs all weights, by so many tasks, which are read in the order in which they lie:
+    pieces of the same channels one after another or, backward, the same terms of one block of
+    channels after another."""
     cell, tile = kind
     channels, outs = (p.wide_channels, p.narrow_channels)[:: 1 if forward else -1]
     row, column = (p.columns, p.taps)[:: 1 if forward else -1]
@@ -200,7 +207,7 @@ def packed(p: Plan, forward: bool, kind: tuple[Any, Blocking], layout: Layout, b
     side = math.gcd(tile.channels, 1 << min(shortest, tile.lanes).bit_length() - 1)
     how = Packing(cell, tile.channels, side, row == 1)
     reason = "weights of a block term by term"
-    return step(emit_packing, how, sizes, items, grain(p, items, ITEMS), reason)
+    return step(emit_packing, how, sizes, items, grain(p, items, max(ITEMS, most)), reason)
 
 
 def beside(places: Array, near: int) -> tuple[int, int]:
@@ -238,7 +245,7 @@ def arranged(
     so many lanes."""
     image = [sizes[name] for name in sizes if name.endswith("_image")]
     whole = grid.beside(p.images, *image)
-    if fits(one := Layout(whole, 1)):
+    if bands <= p.images and fits(one := Layout(whole, 1)):
         return 1, largest(whole, max(1, min(p.images // bands, -(-few // one.units[0]))), fits, lanes)
     is_cut = lambda laid: fits(laid) and laid.is_cut(-(-bands // p.images))  # noqa: E731
     return p.images, largest(grid, grid.axes[0].count, is_cut, lanes)

@@ -22,8 +22,9 @@ WORTH = 256  # multiplications of a cell, at least, for which it is laid out onc
 WORTHY = 64  # and narrow channels for which wide cells are
 TERMS = 12  # of a block, at most
 LINES = 8  # rows of a turned block, at most: each has an address of its own
-NEAR, APART = 200, 256  # cells of a band, and narrow channels of a part, at most, of turned blocks,
-FINE = 128  # and terms of a part, at least, that is made for more threads
+NEAR, APART = 200, 128  # cells of a band, and narrow channels of a part, at most, of turned blocks,
+FINE = 128  # and terms of a part, at least, that is made for more threads,
+COPIED = 16  # as many of which take as long as to transpose a narrow cell
 SUMMING = 1.4  # how much longer a multiplication takes whose sums are of lanes
 
 
@@ -141,16 +142,22 @@ def plain_parts(p: Plan, terms: int) -> Parts:
 
 def turned_parts(p: Plan, terms: int, block: Blocking, itemsize: int, most: int) -> Parts:
     """Sums of a part fit into a cache. Parts of its size or smaller are alike, shares are not: so
-    there are only as many as the smallest parts leave to do."""
+    there are only as many as the smallest parts leave to do. Of several cuts, the one is taken by
+    which all threads end first, each of which copies the narrow cells of its parts."""
     items, every = (1, 1) if p.is_small else (-(-n // p.groups) for n in (most, ITEMS))
-    channels = p.narrow_channels
+    channels, taps = p.narrow_channels, terms // p.wide_channels
     larger, large = -(-channels // APART), cut(channels, -(-channels // APART))[0]
     fewest = -(-terms // (LAID // (-(-large // block.channels) * block.channels * itemsize)))
-    finest = max(fewest, terms // FINE)
-    shares = -(-every // (finest * max(larger, channels // WORTHY)))
-    wide = cut(p.wide_channels, max(fewest, min(finest, -(-items // (larger * shares)))))
-    narrow = cut(channels, max(larger, min(channels // WORTHY, -(-items // (wide[1] * shares)))))
-    return Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])
+    finest, smaller = max(fewest, terms // FINE), max(larger, channels // WORTHY)
+    shares = -(-every // (finest * smaller))
+    found = []
+    for one in range(larger, max(larger, min(smaller, items)) + 1):
+        for other in range(fewest, max(fewest, min(finest, items)) + 1):
+            wide, narrow = cut(p.wide_channels, other), cut(channels, one)
+            count, blocks = wide[1] * narrow[1], -(-narrow[0] // block.channels)
+            time = -(-count * shares // items) * (wide[0] * taps + COPIED) * blocks
+            found.append((time, count, Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])))
+    return min(found)[2]
 
 
 def tabled(layout: Layout, part: int, block: Blocking, rows: Row) -> tuple[dict[str, Array], int]:
