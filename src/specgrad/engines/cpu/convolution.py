@@ -23,15 +23,17 @@ from typing import Any
 
 import numpy as np
 
+from ... import threads
 from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
-from ...threads import get_num_threads
 from .bilinear import Plan, plan
 from .blas import as_many_threads
 from .gemm import product
 from .network import RULES, Rule
 from .operands import handed_over
 from .weight_gradient import gradient
+
+CELLS = 1 << 17  # that one thread adds up at a time
 
 
 @np.errstate(all="ignore")
@@ -51,9 +53,9 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
     spoils = p.padded if forward else not p.pointwise
     is_seen = spoils and out.size < weight.size  # 0 times infinity leaves a NaN: fewer results than weights to ask
     skips = spoils and not is_seen and not np.isfinite(weight).all()
-    shared_out(product, get_num_threads(), p, forward, source.dtype, skips)(source, weight, bias, out)
+    shared_out(product, threads.get_num_threads(), p, forward, source.dtype, skips)(source, weight, bias, out)
     if is_seen and np.isnan(out.min()) and not np.isfinite(weight).all():
-        shared_out(product, get_num_threads(), p, forward, source.dtype, True)(source, weight, bias, out)
+        shared_out(product, threads.get_num_threads(), p, forward, source.dtype, True)(source, weight, bias, out)
 
 
 @np.errstate(all="ignore")
@@ -68,9 +70,9 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
         return
     is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
     skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())
-    shared_out(gradient, get_num_threads(), p, wide.dtype, skips)(wide, narrow, out)
+    shared_out(gradient, threads.get_num_threads(), p, wide.dtype, skips)(wide, narrow, out)
     if is_seen and np.isnan(out.min(initial=0)):
-        shared_out(gradient, get_num_threads(), p, wide.dtype, True)(wide, narrow, out)
+        shared_out(gradient, threads.get_num_threads(), p, wide.dtype, True)(wide, narrow, out)
 
 
 @functools.lru_cache(maxsize=256)
@@ -117,7 +119,14 @@ class _Bilinear(Rule):
             wide, narrow = (g, x) if p.transposed else (x, g)
             weight_of(p, wide, narrow, part)
         else:
-            g.reshape(p.images, len(part), -1).sum(axis=(0, 2), dtype=g.dtype, out=part)
+            cells, some = g.reshape(p.images, len(part), -1), max(1, CELLS * len(part) // g.size)
+
+            def add_up(first: int) -> None:
+                with np.errstate(all="ignore"):  # which each thread has for itself
+                    channels = slice(first, first + some)
+                    cells[:, channels].sum(axis=(0, 2), dtype=g.dtype, out=part[channels])
+
+            threads.run(add_up, range(0, len(part), some))
         handed_over(part, target)
 
 

@@ -8,11 +8,13 @@ reference engine.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
+from ... import threads
 from ...dispatch import check_out
 from ...memory import Array, empty, room
 from ...operator import output_shape
@@ -25,7 +27,13 @@ from ...ops.shape import Detach, Reshape
 from ...scalars import as_indices
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result
+from . import limits
+from .codegen.builder import CELLS
+from .emitters import relu
 from .operands import handed_over, is_float
+from .steps import Step, grain, step
+
+PIECE = 1 << 16  # cells of arrays that one thread takes at a time
 
 TAKES = (
     "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
@@ -130,6 +138,34 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
     return summed.reshape(shape)
 
 
+def are_alike(*arrays: Array) -> bool:
+    """Whether arrays are large, and the last one can be computed in pieces: its cells lie as those
+    at their places in the others do, and it overlaps with none of these unless it is the same."""
+    *xs, out = arrays
+    return (
+        out.size >= 2 * PIECE
+        and out.flags.carray
+        and all(x.shape == out.shape and x.flags.c_contiguous and x.flags.aligned for x in xs)
+        and not any(x.ctypes.data != out.ctypes.data and np.may_share_memory(x, out) for x in xs)
+    )
+
+
+def in_pieces(work: Callable[..., Any], *arrays: Array) -> None:
+    """Call `work`, which computes each cell of the last array from those at its place in all
+    others, on pieces that fit into a cache, by all threads; or once, if arrays are small or not
+    alike."""
+    if not are_alike(*arrays):
+        work(*arrays)
+        return
+    flat = [x.reshape(-1) for x in arrays]
+
+    def piece(begin: int) -> None:
+        with np.errstate(all="ignore"):  # which each thread has for itself
+            work(*(x[begin : begin + PIECE] for x in flat))
+
+    threads.run(piece, range(0, arrays[-1].size, PIECE))
+
+
 def made(ufunc: Any, *xs: Any) -> Array:
     """The value of a pointwise function, in memory that a program may lend."""
     found: Array = ufunc(*xs, out=room(np.broadcast(*xs).shape, xs[0].dtype))
@@ -170,7 +206,15 @@ class _Pointwise(Rule):
     their places."""
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        out[...] = op.function(Numbers(out.dtype), *xs)
+        S = Numbers(out.dtype)
+
+        def work(*arrays: Array) -> None:
+            arrays[-1][...] = op.function(S, *arrays[:-1])
+
+        if type(op) is Own:  # its function may not be meant for several threads
+            work(*xs, out)
+        else:
+            in_pieces(work, *xs, out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         S = Numbers(xs[0].dtype)
@@ -178,10 +222,22 @@ class _Pointwise(Rule):
         return np.zeros_like(dx) if slope is None else slope.apply(S, dx)
 
 
+@functools.lru_cache(maxsize=256)
+def gate(cells: int, dtype: np.dtype[Any]) -> Step:
+    """The kernel that copies cells where those of another array are above 0 or NaN."""
+    how = relu.Relu(CELLS[dtype.name], limits.VECTOR // dtype.itemsize)
+    items, piece = -(-cells // PIECE), PIECE
+    return step(relu.emit, how, {"cells": cells, "piece": piece}, items, grain(items, piece), "pieces of all cells")
+
+
 class _Relu(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.maximum(xs[0], 0, out=out)
-        out += 0  # -0.0 becomes 0.0
+        (x,) = xs
+        if are_alike(x, x, out):
+            gate(out.size, out.dtype).call(x, x, out)
+        else:
+            np.maximum(x, 0, out=out)
+            out += 0  # -0.0 becomes 0.0
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         moved = room(dx.shape, dx.dtype)
@@ -189,9 +245,13 @@ class _Relu(Rule):
         return moved
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
-        off = np.less_equal(xs[0], 0, out=room(xs[0].shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
-        passes, bits = np.subtract(off, 1, out=off), f"i{g.itemsize}"  # all bits, or none: no branch per cell
-        np.bitwise_and(g.view(bits), passes, out=target.view(bits))
+        (x,) = xs
+        if are_alike(x, g, target):
+            gate(target.size, target.dtype).call(x, g, target)
+        else:
+            off = np.less_equal(x, 0, out=room(x.shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
+            passes, bits = np.subtract(off, 1, out=off), f"i{g.itemsize}"  # all bits, or none: no branch per cell
+            np.bitwise_and(g.view(bits), passes, out=target.view(bits))
 
 
 class _Ufunc(Rule):
@@ -201,7 +261,7 @@ class _Ufunc(Rule):
         self.ufunc, self.moved = ufunc, moved
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        self.ufunc(xs[0], xs[1], out=out)
+        in_pieces(lambda x, y, out: self.ufunc(x, y, out=out), xs[0], xs[1], out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return self.moved(xs, slot, dx)
@@ -209,7 +269,8 @@ class _Ufunc(Rule):
 
 class _Scale(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        np.multiply(xs[0], Numbers(out.dtype).number(op.name, "factor", op.factor), out=out)
+        factor = Numbers(out.dtype).number(op.name, "factor", op.factor)
+        in_pieces(lambda x, out: np.multiply(x, factor, out=out), xs[0], out)
 
 
 class _Same(Rule):
