@@ -3,6 +3,7 @@
 import ml_dtypes
 import numpy as np
 import pytest
+from codegen_pools import Run, emitted
 from hypothesis import given, settings
 from kinds import share
 from rounding import Rounded, Rounded32, allowed, long_numbers
@@ -12,6 +13,17 @@ from specgrad import dispatch
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines import cpu, reference
 from specgrad.engines.cpu import network
+from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.prove.interpreter.domains import Rationals
+
+
+@pytest.fixture(autouse=True)
+def small_pieces(monkeypatch):
+    """Let arrays of six cells be so large that they are computed in pieces."""
+    monkeypatch.setattr(network, "PIECE", 3)
+    network.gate.cache_clear()
+    yield
+    network.gate.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -74,6 +86,32 @@ def test_special_values_are_those_of_the_specification():
         found = sg.log_softmax(rows), sg.LogSoftmax().vjp((rows,), np.ones_like(rows))[0]
     for got, wanted in zip(found, expected, strict=True):
         assert np.array_equal(got, wanted, equal_nan=True)
+
+
+@pytest.mark.parametrize("cells", [6, 7, 8, 17, 35])
+def test_the_kernel_of_relu_is_exact_and_stays_inside_its_arrays(cells):
+    random = np.random.default_rng(cells)
+    x, g = random.integers(-2, 3, (2, cells))
+    with emitted(VECTOR=8):
+        step = network.gate.__wrapped__(cells, np.dtype(np.float32))
+    run = Run(Rationals())
+    for name, array in (("x", x), ("g", g)):
+        run.give(name, CELLS["float32"], array.tolist())
+    run.take("y", CELLS["float32"], cells)
+    run.step(step)
+    assert (run.numbers("y", (cells,)) == np.where(x > 0, g, 0)).all()
+
+
+@pytest.mark.parametrize("kind", [sg.Relu, sg.Exp, sg.Add])
+def test_results_may_lie_over_what_is_read(kind):
+    """In the same cells, or one cell further, where pieces would read what others have written."""
+    op, line = kind(), np.random.default_rng(0).normal(size=50).astype(np.float32)
+    for begin in (0, 1, 3):
+        memory = line.copy()
+        xs = (memory[3:48],) * (2 if kind is sg.Add else 1)
+        expected = op(*(x.copy() for x in xs))
+        assert np.array_equal(network.forward(op, xs, memory[begin : begin + 45]), expected)
+        assert np.array_equal(memory[begin : begin + 45], expected)
 
 
 @pytest.mark.parametrize("half", [np.float16, ml_dtypes.bfloat16], ids=["float16", "bfloat16"])

@@ -71,20 +71,18 @@ def blocking(channels: int, itemsize: int) -> Blocking:
 
 def turned(
     count: int, channels: int, itemsize: int, most: int = ROWS, beside: int = 1, items: int = 1
-) -> tuple[float, Blocking]:
-    """The least time of a term of so many results of each channel, in multiplications of vectors,
-    and the turned tile, of `most` rows, that takes it. If so many images and groups beside are cut
-    into so many items, some of which have a block more, all wait for these."""
+) -> tuple[int, Blocking]:
+    """The time of a term of so many results of each channel, in multiplications of vectors, and the
+    turned tile, of `most` rows, by which it ends first: blocks of channels, of so many images and
+    groups beside, are shared out to so many items."""
     lanes, registers = vectors(itemsize)
     found = []
     for some in (2, 3, 4):
         rows = -(-count // -(-count // min(most, (registers - 1) // some - 1)))
         blocks = -(-channels // (some * lanes))
-        all_blocks = blocks * beside
-        uneven = -(-all_blocks // items) * items / all_blocks if all_blocks >= items else 1
-        time = -(-count // rows) * blocks * (rows * some + BETWEEN) * uneven
-        found.append((time, Blocking(lanes, rows, some, True)))
-    return min(found)
+        block = -(-count // rows) * (rows * some + BETWEEN)
+        found.append((-(-blocks * beside // items) * block, blocks * block, Blocking(lanes, rows, some, True)))
+    return min(found)[1:]
 
 
 def taps_of(grid: Grid) -> int:
