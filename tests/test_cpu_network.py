@@ -19,7 +19,8 @@ from specgrad.prove.interpreter.domains import Rationals
 
 @pytest.fixture(autouse=True)
 def small_pieces(monkeypatch):
-    """Let arrays of six cells be so large that they are computed in pieces."""
+    """Let all arrays be large, and those of twelve cells be computed in pieces."""
+    monkeypatch.setattr(network, "FEW", 1)
     monkeypatch.setattr(network, "PIECE", 3)
     network.gate.cache_clear()
     yield

@@ -33,7 +33,7 @@ from .emitters import relu
 from .operands import handed_over, is_float
 from .steps import Step, grain, step
 
-PIECE = 1 << 16  # cells of arrays that one thread takes at a time
+FEW, PIECE = 1 << 12, 1 << 16  # cells from which relu is a kernel's, and that one thread takes at a time
 
 TAKES = (
     "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
@@ -138,12 +138,13 @@ def _summed(array: Array, shape: tuple[int, ...]) -> Array:
     return summed.reshape(shape)
 
 
-def are_alike(*arrays: Array) -> bool:
-    """Whether arrays are large, and the last one can be computed in pieces: its cells lie as those
-    at their places in the others do, and it overlaps with none of these unless it is the same."""
+def are_alike(least: int, *arrays: Array) -> bool:
+    """Whether arrays have so many cells, and the last one can be computed in pieces: its cells lie
+    as those at their places in the others do, and it overlaps with none of these unless it is the
+    same."""
     *xs, out = arrays
     return (
-        out.size >= 2 * PIECE
+        out.size >= least
         and out.flags.carray
         and all(x.shape == out.shape and x.flags.c_contiguous and x.flags.aligned for x in xs)
         and not any(x.ctypes.data != out.ctypes.data and np.may_share_memory(x, out) for x in xs)
@@ -153,8 +154,8 @@ def are_alike(*arrays: Array) -> bool:
 def in_pieces(work: Callable[..., Any], *arrays: Array) -> None:
     """Call `work`, which computes each cell of the last array from those at its place in all
     others, on pieces that fit into a cache, by all threads; or once, if arrays are small or not
-    alike."""
-    if not are_alike(*arrays):
+    alike. It must take longer than memory does."""
+    if not are_alike(4 * PIECE, *arrays):
         work(*arrays)
         return
     flat = [x.reshape(-1) for x in arrays]
@@ -233,7 +234,7 @@ def gate(cells: int, dtype: np.dtype[Any]) -> Step:
 class _Relu(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         (x,) = xs
-        if are_alike(x, x, out):
+        if are_alike(FEW, x, x, out):
             gate(out.size, out.dtype).call(x, x, out)
         else:
             np.maximum(x, 0, out=out)
@@ -246,7 +247,7 @@ class _Relu(Rule):
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
         (x,) = xs
-        if are_alike(x, g, target):
+        if are_alike(FEW, x, g, target):
             gate(target.size, target.dtype).call(x, g, target)
         else:
             off = np.less_equal(x, 0, out=room(x.shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
@@ -261,7 +262,7 @@ class _Ufunc(Rule):
         self.ufunc, self.moved = ufunc, moved
 
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        in_pieces(lambda x, y, out: self.ufunc(x, y, out=out), xs[0], xs[1], out)
+        self.ufunc(xs[0], xs[1], out=out)
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return self.moved(xs, slot, dx)
@@ -269,8 +270,7 @@ class _Ufunc(Rule):
 
 class _Scale(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        factor = Numbers(out.dtype).number(op.name, "factor", op.factor)
-        in_pieces(lambda x, out: np.multiply(x, factor, out=out), xs[0], out)
+        np.multiply(xs[0], Numbers(out.dtype).number(op.name, "factor", op.factor), out=out)
 
 
 class _Same(Rule):
