@@ -146,7 +146,8 @@ def turned_parts(p: Plan, terms: int, block: Blocking, itemsize: int, most: int)
     which all threads end first, each of which copies the narrow cells of its parts."""
     items, every = (1, 1) if p.is_small else (-(-n // p.groups) for n in (most, ITEMS))
     channels, taps = p.narrow_channels, terms // p.wide_channels
-    larger, large = -(-channels // APART), cut(channels, -(-channels // APART))[0]
+    larger = -(-channels // (APART if taps * APART >= WORTH else 2 * APART))
+    large = cut(channels, larger)[0]
     fewest = -(-terms // (LAID // (-(-large // block.channels) * block.channels * itemsize)))
     finest, smaller = max(fewest, terms // FINE), max(larger, channels // WORTHY)
     shares = -(-every // (finest * smaller))
