@@ -146,7 +146,8 @@ def turned_parts(p: Plan, terms: int, block: Blocking, itemsize: int, most: int)
     which all threads end first, each of which copies the narrow cells of its parts."""
     items, every = (1, 1) if p.is_small else (-(-n // p.groups) for n in (most, ITEMS))
     channels, taps = p.narrow_channels, terms // p.wide_channels
-    larger = -(-channels // (APART if taps * APART >= WORTH else 2 * APART))
+    is_worth = taps * APART * p.narrow_cells >= WORTH * p.wide_cells
+    larger = -(-channels // (APART if is_worth else 2 * APART))
     large = cut(channels, larger)[0]
     fewest = -(-terms // (LAID // (-(-large // block.channels) * block.channels * itemsize)))
     finest, smaller = max(fewest, terms // FINE), max(larger, channels // WORTHY)
@@ -154,8 +155,8 @@ def turned_parts(p: Plan, terms: int, block: Blocking, itemsize: int, most: int)
     found = []
     for one in range(larger, max(larger, min(smaller, items)) + 1):
         for other in range(fewest, max(fewest, min(finest, items)) + 1):
-            wide, narrow = cut(p.wide_channels, other), cut(channels, one)
-            count, blocks = wide[1] * narrow[1], -(-narrow[0] // block.channels)
+            wide, (blocks, parts) = cut(p.wide_channels, other), cut(-(-channels // block.channels), one)
+            narrow, count = (min(blocks * block.channels, channels), parts), wide[1] * parts
             time = -(-count * shares // items) * (wide[0] * taps + COPIED) * blocks
             found.append((time, count, Parts(narrow, wide, shares, cut(p.wide_channels, fewest)[0])))
     return min(found)[2]
