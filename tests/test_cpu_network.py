@@ -12,7 +12,7 @@ import specgrad as sg
 from specgrad import dispatch
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines import cpu, reference
-from specgrad.engines.cpu import network
+from specgrad.engines.cpu import limits, network
 from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.prove.interpreter.domains import Rationals
 
@@ -21,7 +21,7 @@ from specgrad.prove.interpreter.domains import Rationals
 def small_pieces(monkeypatch):
     """Let all arrays be large, and those of twelve cells be computed in pieces."""
     monkeypatch.setattr(network, "FEW", 1)
-    monkeypatch.setattr(network, "PIECE", 3)
+    monkeypatch.setattr(limits, "PIECE", 3)
     network.gate.cache_clear()
     yield
     network.gate.cache_clear()

@@ -133,6 +133,16 @@ def run(work: Callable[[Any], None], tasks: Sequence[Any]) -> None:
     share(drain, len(tasks))
 
 
+def spread(work: Callable[[int, int], None], count: int, most: int) -> None:
+    """Call work(first, last) on all of so many items, at most `most` and at least one at a time, as
+    `run` does."""
+    most = max(1, most)
+    if count <= most:
+        work(0, count)
+    else:
+        run(lambda first: work(first, min(first + most, count)), range(0, count, most))
+
+
 def share(work: Callable[[], Any], parts: int) -> bool:
     """Call `work` here and on up to as many other threads as there are parts for; each call takes
     parts until none is left. Whether any call returned something true."""

@@ -26,14 +26,13 @@ import numpy as np
 from ... import threads
 from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
+from . import limits
 from .bilinear import Plan, plan
 from .blas import as_many_threads
 from .gemm import product
 from .network import RULES, Rule
 from .operands import handed_over
 from .weight_gradient import gradient
-
-CELLS = 1 << 17  # that one thread adds up at a time
 
 
 @np.errstate(all="ignore")
@@ -119,14 +118,13 @@ class _Bilinear(Rule):
             wide, narrow = (g, x) if p.transposed else (x, g)
             weight_of(p, wide, narrow, part)
         else:
-            cells, some = g.reshape(p.images, len(part), -1), max(1, CELLS * len(part) // g.size)
+            cells = g.reshape(p.images, len(part), -1)
 
-            def add_up(first: int) -> None:
+            def add_up(first: int, last: int) -> None:
                 with np.errstate(all="ignore"):  # which each thread has for itself
-                    channels = slice(first, first + some)
-                    cells[:, channels].sum(axis=(0, 2), dtype=g.dtype, out=part[channels])
+                    cells[:, first:last].sum(axis=(0, 2), dtype=g.dtype, out=part[first:last])
 
-            threads.run(add_up, range(0, len(part), some))
+            threads.spread(add_up, len(part), limits.PIECE * len(part) // g.size)
         handed_over(part, target)
 
 

@@ -27,3 +27,4 @@ NEAR = 4  # cells that windows move by, at most, where lanes run along windows
 FAR = 64  # cells that windows move by, at most, where their rows are read by vectors, which hold what lies between
 NEAREST = 1 << 14  # bytes of planes that are filled side by side: they stay in a processor's nearest cache
 LEAST, MOST = 1 << 13, 1 << 17  # cells that a task takes
+PIECE = 1 << 16  # cells that NumPy computes, moves or adds up at a time, on each thread

@@ -33,7 +33,7 @@ from .emitters import relu
 from .operands import handed_over, is_float
 from .steps import Step, grain, step
 
-FEW, PIECE = 1 << 12, 1 << 16  # cells from which relu is a kernel's, and that one thread takes at a time
+FEW = 1 << 12  # cells from which relu is a kernel's
 
 TAKES = (
     "convolution, pointwise and shape operators, products of matrices, reductions and losses on NumPy arrays: "
@@ -155,16 +155,16 @@ def in_pieces(work: Callable[..., Any], *arrays: Array) -> None:
     """Call `work`, which computes each cell of the last array from those at its place in all
     others, on pieces that fit into a cache, by all threads; or once, if arrays are small or not
     alike. It must take longer than memory does."""
-    if not are_alike(4 * PIECE, *arrays):
+    if not are_alike(4 * limits.PIECE, *arrays):
         work(*arrays)
         return
     flat = [x.reshape(-1) for x in arrays]
 
-    def piece(begin: int) -> None:
+    def piece(first: int, last: int) -> None:
         with np.errstate(all="ignore"):  # which each thread has for itself
-            work(*(x[begin : begin + PIECE] for x in flat))
+            work(*(x[first:last] for x in flat))
 
-    threads.run(piece, range(0, arrays[-1].size, PIECE))
+    threads.spread(piece, arrays[-1].size, limits.PIECE)
 
 
 def made(ufunc: Any, *xs: Any) -> Array:
@@ -227,8 +227,8 @@ class _Pointwise(Rule):
 def gate(cells: int, dtype: np.dtype[Any]) -> Step:
     """The kernel that copies cells where those of another array are above 0 or NaN."""
     how = relu.Relu(CELLS[dtype.name], limits.VECTOR // dtype.itemsize)
-    items, piece = -(-cells // PIECE), PIECE
-    return step(relu.emit, how, {"cells": cells, "piece": piece}, items, grain(items, piece), "pieces of all cells")
+    given, items = {"cells": cells, "piece": limits.PIECE}, -(-cells // limits.PIECE)
+    return step(relu.emit, how, given, items, grain(items, limits.PIECE), "pieces of all cells")
 
 
 class _Relu(Rule):

@@ -16,6 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ... import threads
 from ...caches import cached_property
 from ...geometry import Shape, Sliding
 from ...memory import Array, empty, room
@@ -131,11 +132,20 @@ class Weighted:
             cells = layout.cells(array, layout.shape, self.computed)
         else:
             cells = room((*layout.shape[: layout.outer], *self.sizes), self.computed)
-            cells.fill(absent)
-            if padding is not absent:
-                cells[self.exists] = padding
-            given = [layout.shape[p] for p in layout.back]
-            cells[self.real] = array.reshape(given).transpose(layout.order)
+            given = array.reshape([layout.shape[p] for p in layout.back]).transpose(layout.order)
+
+            def pad(cells: Array, given: Array) -> None:
+                cells.fill(absent)
+                if padding is not absent:
+                    cells[self.exists] = padding
+                cells[self.real] = given
+
+            if cells.size <= limits.PIECE:
+                pad(cells, given)
+            else:
+                planes, shape = cells.reshape((self.planes, *self.sizes)), layout.shape[layout.outer :]
+                real, most = given.reshape((self.planes, *shape)), limits.PIECE * self.planes // cells.size
+                threads.spread(lambda first, last: pad(planes[first:last], real[first:last]), self.planes, most)
         return cells.reshape((self.planes, *self.sizes))
 
     def windows_of(self, array: Array) -> Array:
@@ -156,7 +166,7 @@ class Weighted:
         """An array of that shape, in `out` if one is given."""
         found = found.transpose(self.pool.layout.back).reshape(shape)
         if out is None:
-            if found.dtype == self.pool.dtype and (found.base is None or found.size == found.base.size):
+            if found.dtype == self.pool.dtype and (found.base is None or found.nbytes == found.base.nbytes):
                 return found  # all of its memory
             out = empty(shape, self.pool.dtype)
         return handed_over(found, out)
