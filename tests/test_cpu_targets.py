@@ -12,7 +12,7 @@ from tallies import compiled_for
 
 import specgrad as sg
 from specgrad import ndimage
-from specgrad.engines.cpu import emitters, gemm, pooling, pools, steps, tied, weight_gradient, weighted
+from specgrad.engines.cpu import emitters, gemm, network, pooling, pools, steps, tied, weight_gradient, weighted
 from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
 from specgrad.ndimage import integer_means
 
@@ -52,7 +52,8 @@ def kernels():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "cached", cached)
         steps.compiled.cache_clear()
-        integer_means._step.cache_clear()  # this cache would hide steps of earlier tests
+        for cache in (integer_means._step, network.gate):  # these would hide steps of earlier tests
+            cache.cache_clear()
         for op, shape, dtype in [
             *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
             *INTEGERS,
@@ -66,6 +67,8 @@ def kernels():
             for dtype in DTYPES:
                 operands = tuple(np.zeros(shape, dtype) for shape in shapes)
                 op.vjp(operands, np.zeros(op.output_shape(*shapes), dtype))
+        for dtype in ("float32", "float64"):
+            sg.relu(np.zeros(network.FEW, dtype))
         for dtype in ("uint8", "int16"):
             ndimage.uniform_filter(np.zeros((9, 40), dtype), 5)
     return seen
@@ -96,7 +99,7 @@ def refused(key, emit):
 
 CACHES = [
     found
-    for module in (gemm, steps, pools, pooling, tied, weight_gradient, weighted)
+    for module in (gemm, network, steps, pools, pooling, tied, weight_gradient, weighted)
     for found in vars(module).values()
     if hasattr(found, "cache_clear")
 ]
@@ -132,6 +135,19 @@ def test_what_does_not_compile_falls_to_the_specification_with_a_warning(op, mon
         for cache in CACHES:
             cache.cache_clear()
     assert [a.tolist() for a in got] == [a.tolist() for a in expected]
+
+
+def test_relu_is_numpys_where_its_kernel_does_not_compile(monkeypatch):
+    monkeypatch.setattr(steps, "cached", refused)
+    for cache in CACHES:
+        cache.cache_clear()
+    x = np.linspace(-2, 2, network.FEW + 1)
+    try:
+        got = sg.relu(x), *sg.Relu().vjp((x,), x)
+    finally:
+        for cache in CACHES:
+            cache.cache_clear()
+    assert all(np.array_equal(a, np.where(x > 0, x, 0)) for a in got)
 
 
 def test_a_kernel_that_was_refused_is_not_tried_again(monkeypatch):

@@ -28,6 +28,7 @@ from ...scalars import as_indices
 from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result
 from . import limits
+from .codegen import CodegenError
 from .codegen.builder import CELLS
 from .emitters import relu
 from .operands import handed_over, is_float
@@ -224,18 +225,22 @@ class _Pointwise(Rule):
 
 
 @functools.lru_cache(maxsize=256)
-def gate(cells: int, dtype: np.dtype[Any]) -> Step:
-    """The kernel that copies cells where those of another array are above 0 or NaN."""
+def gate(cells: int, dtype: np.dtype[Any]) -> Step | None:
+    """The kernel that copies cells where those of another array are above 0 or NaN; None if it does
+    not compile."""
     how = relu.Relu(CELLS[dtype.name], limits.VECTOR // dtype.itemsize)
     given, items = {"cells": cells, "piece": limits.PIECE}, -(-cells // limits.PIECE)
-    return step(relu.emit, how, given, items, grain(items, limits.PIECE), "pieces of all cells")
+    try:
+        return step(relu.emit, how, given, items, grain(items, limits.PIECE), "pieces of all cells")
+    except CodegenError:
+        return None
 
 
 class _Relu(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         (x,) = xs
-        if are_alike(FEW, x, x, out):
-            gate(out.size, out.dtype).call(x, x, out)
+        if are_alike(FEW, x, x, out) and (kernel := gate(out.size, out.dtype)):
+            kernel.call(x, x, out)
         else:
             np.maximum(x, 0, out=out)
             out += 0  # -0.0 becomes 0.0
@@ -247,8 +252,8 @@ class _Relu(Rule):
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
         (x,) = xs
-        if are_alike(FEW, x, g, target):
-            gate(target.size, target.dtype).call(x, g, target)
+        if are_alike(FEW, x, g, target) and (kernel := gate(target.size, target.dtype)):
+            kernel.call(x, g, target)
         else:
             off = np.less_equal(x, 0, out=room(x.shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
             passes, bits = np.subtract(off, 1, out=off), f"i{g.itemsize}"  # all bits, or none: no branch per cell
