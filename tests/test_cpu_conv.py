@@ -139,12 +139,12 @@ def test_a_half_float_overflows_to_infinity_without_a_word():
     assert np.isposinf(op.vjp((x, w), np.full((1, 3, 3), 6e4, np.float16))[0][0, 1:-1, 1:-1]).all()
 
 
-@pytest.mark.parametrize("images", [2, 17])
+@pytest.mark.parametrize(("images", "channels"), [(2, 4), (17, 4), (1, 32)])
 @pytest.mark.parametrize("groups", [1, 2, 4])
-def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images):
+def test_padding_is_skipped_also_beside_factors_that_are_not_finite(groups, images, channels):
     """Zeros that stand for padding must not be multiplied by infinities, since 0·inf is NaN; a
-    skipped tap adds nothing."""
-    x, w = operands_of((images, 4, 5, 6), (4, 4 // groups, 3, 3))
+    skipped tap adds nothing. There are more cells than weights, or fewer."""
+    x, w = operands_of((images, channels, 5, 6), (channels, channels // groups, 3, 3))
     op = sg.Conv((3, 3), padding=1, groups=groups)
     g = np.ones(op.output_shape(x.shape, w.shape))
     for spoiled in ("weight", "cotangent", "x"):
@@ -235,6 +235,25 @@ def test_extra_memory_is_a_band_per_thread(rule):
         tracemalloc.stop()
     result = {"value": x.nbytes, "pull": x.nbytes, "pull_weight": w.nbytes}[rule]
     assert peak <= result + 2 * (gemm.LAID + w.nbytes) + (1 << 20)
+
+
+@pytest.mark.parametrize(
+    ("op", "x", "weight"),
+    [
+        (sg.Conv((3, 3, 3), padding=1), (1, 64, 16, 16, 16), (64, 64, 3, 3, 3)),  # an image that fits a cache
+        (sg.Conv((3, 3), padding=1), (1, 512, 7, 7), (512, 512, 3, 3)),
+        (sg.Conv((3, 3), padding=1), (2, 128, 28, 28), (128, 128, 3, 3)),
+        (sg.Conv((3, 3), padding=1, groups=512), (2, 512, 14, 14), (512, 1, 3, 3)),
+        (sg.ConvTranspose((4, 4), stride=2, padding=1), (4, 256, 8, 8), (256, 128, 4, 4)),
+    ],
+)
+def test_sixteen_threads_all_have_work(op, x, weight):
+    p, dtype = bilinear.plan(op, x, weight), np.dtype(np.float32)
+    plans = [convolution.shared_out(gemm.product, 16, p, forward, dtype, False) for forward in (True, False)]
+    plans.append(convolution.shared_out(weight_gradient.gradient, 16, p, dtype, False))
+    for found in plans:
+        chunks = found.step.call.chunks
+        assert chunks / -(-chunks // 16) >= 14
 
 
 @pytest.mark.parametrize("padding", [0, 1])
