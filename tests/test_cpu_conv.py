@@ -199,21 +199,55 @@ def test_blas_has_its_threads_back_after_calls_that_overlap():
     assert numbers() == before
 
 
-def test_one_thread_is_one_thread_for_blas_too(monkeypatch):
-    seen = []
-    matmul = np.matmul
+PRODUCTS = [  # pieces of rows, columns and matrices; by a vector; broadcast; too small to be cut
+    ((4096, 64), (64, 40)),
+    ((40, 640), (640, 2100)),
+    ((60, 64, 50), (60, 50, 64)),
+    ((1, 600), (600, 9000)),
+    ((6, 1, 200, 100), (7, 100, 130)),
+    ((3, 4), (4, 5)),
+]
+
+
+@pytest.mark.parametrize(("x", "y"), PRODUCTS)
+def test_products_by_blas_are_exact_on_any_number_of_threads(x, y, monkeypatch):
+    monkeypatch.setattr(blas, "PIECE", 1 << 18)
+    random = np.random.default_rng(0)
+    x, y = (random.integers(-9, 10, shape).astype(np.float32) for shape in (x, y))
+    x = np.asfortranarray(x)
+    pieces, matmul = [], np.matmul
 
     def watched(*args, **kwargs):
-        seen.append(set(numbers()))
+        pieces.append(numbers())
         return matmul(*args, **kwargs)
 
-    monkeypatch.setattr(convolution.np, "matmul", watched)
-    x, weight = np.ones((2, 512, 6, 6), np.float32), np.ones((16, 512, 1, 1), np.float32)
-    with sg.num_threads(1):
-        sg.conv(x, weight)
-        sg.linear(np.ones((3, 4), np.float32), np.ones((5, 4), np.float32))
-    assert seen
-    assert all(found == {1} for found in seen)
+    for n in (1, 2, 5):
+        pieces.clear()
+        with sg.num_threads(n), monkeypatch.context() as patch:
+            patch.setattr(blas.np, "matmul", watched)
+            found = sg.matmul(x, y)
+        assert np.array_equal(found, matmul(x.astype(int), y.astype(int)))
+        assert (len(pieces) > 1) == (found.size * x.shape[-1] > 1 << 20)
+        assert len(pieces) == 1 or all(set(one) == {1} for one in pieces)
+
+
+def test_a_product_may_be_written_over_an_operand():
+    x = np.random.default_rng(0).integers(-9, 10, (300, 300)).astype(np.float32)
+    expected = x.astype(int) @ x.astype(int)
+    blas.product(x, x, x)
+    assert np.array_equal(x, expected)
+
+
+@pytest.mark.parametrize("shape", [(2, 3, 700, 30), (5, 4, 1, 1), (1, 2, 3, 5)])
+@pytest.mark.parametrize("dtype", ["float32", "float64", "float16"])
+def test_gradients_of_biases_add_up_whole_numbers_exactly(shape, dtype):
+    channels = shape[1]
+    g = np.random.default_rng(0).integers(-3, 4, shape).astype(dtype)
+    operands = np.zeros(shape, dtype), np.zeros((channels, channels, 1, 1), dtype), np.zeros(channels, dtype)
+    for cotangent in (g, np.asfortranarray(g)):
+        found = network.pull(sg.Conv((1, 1)), operands, None, cotangent, (False, False, True))[2]
+        assert found.dtype == dtype
+        assert np.array_equal(found, g.astype(int).sum(axis=(0, 2, 3)))
 
 
 @pytest.mark.parametrize("rule", ["value", "pull", "pull_weight"])

@@ -1,5 +1,7 @@
 """The NumPy engine of network operators against the specification."""
 
+from fractions import Fraction
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -22,9 +24,9 @@ def small_pieces(monkeypatch):
     """Let all arrays be large, and those of twelve cells be computed in pieces."""
     monkeypatch.setattr(network, "FEW", 1)
     monkeypatch.setattr(limits, "PIECE", 3)
-    network.gate.cache_clear()
+    network.cellwise.cache_clear()
     yield
-    network.gate.cache_clear()
+    network.cellwise.cache_clear()
 
 
 @pytest.mark.parametrize(
@@ -90,17 +92,19 @@ def test_special_values_are_those_of_the_specification():
 
 
 @pytest.mark.parametrize("cells", [6, 7, 8, 17, 35])
-def test_the_kernel_of_relu_is_exact_and_stays_inside_its_arrays(cells):
+@pytest.mark.parametrize("what", ["gate", "share"])
+def test_the_kernel_of_two_arrays_is_exact_and_stays_inside_them(what, cells):
     random = np.random.default_rng(cells)
-    x, g = random.integers(-2, 3, (2, cells))
+    a, b = (random.integers(-2, 3, cells) * Fraction(1) for _ in range(2))
+    b[b == 0] = Fraction(3)
     with emitted(VECTOR=8):
-        step = network.gate.__wrapped__(cells, np.dtype(np.float32))
+        step = network.cellwise.__wrapped__(what, cells, np.dtype(np.float32))
     run = Run(Rationals())
-    for name, array in (("x", x), ("g", g)):
+    for name, array in (("a", a), ("b", b)):
         run.give(name, CELLS["float32"], array.tolist())
     run.take("y", CELLS["float32"], cells)
     run.step(step)
-    assert (run.numbers("y", (cells,)) == np.where(x > 0, g, 0)).all()
+    assert (run.numbers("y", (cells,)) == (np.where(a > 0, b, 0) if what == "gate" else a / b)).all()
 
 
 @pytest.mark.parametrize("kind", [sg.Relu, sg.Exp, sg.Add])

@@ -12,7 +12,18 @@ from tallies import compiled_for
 
 import specgrad as sg
 from specgrad import ndimage
-from specgrad.engines.cpu import emitters, gemm, network, pooling, pools, steps, tied, weight_gradient, weighted
+from specgrad.engines.cpu import (
+    convolution,
+    emitters,
+    gemm,
+    network,
+    pooling,
+    pools,
+    steps,
+    tied,
+    weight_gradient,
+    weighted,
+)
 from specgrad.engines.cpu.codegen import CodegenError, code_cache, object_code
 from specgrad.ndimage import integer_means
 
@@ -52,7 +63,7 @@ def kernels():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "cached", cached)
         steps.compiled.cache_clear()
-        for cache in (integer_means._step, network.gate):  # these would hide steps of earlier tests
+        for cache in (integer_means._step, network.cellwise):  # these would hide steps of earlier tests
             cache.cache_clear()
         for op, shape, dtype in [
             *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
@@ -99,7 +110,7 @@ def refused(key, emit):
 
 CACHES = [
     found
-    for module in (gemm, network, steps, pools, pooling, tied, weight_gradient, weighted)
+    for module in (convolution, gemm, network, steps, pools, pooling, tied, weight_gradient, weighted)
     for found in vars(module).values()
     if hasattr(found, "cache_clear")
 ]

@@ -1,4 +1,9 @@
-"""One BLAS thread per matrix product: specgrad's own thread pool runs several products at once.
+"""Products of matrices by NumPy's BLAS: large ones in pieces on our own threads, each piece by one
+thread of BLAS.
+
+Threads of BLAS go on spinning after a product, for some 25 ms in OpenBLAS, and so slow down all
+kernels that come next. Pieces depend on shapes alone, and so the bits of a result do not depend on
+the number of threads.
 
 BLAS libraries keep one global number of threads. It is lowered to 1 when the first of our calls
 begins and put back when the last one ends, so that concurrent callers neither oversubscribe the
@@ -15,7 +20,13 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+import numpy as np
+
 from ... import threads
+from ...memory import Array
+
+ALONE = {True: 1 << 13, False: 1 << 18}  # multiplications that BLAS leaves to one thread: by a vector, or not
+PIECE, PIECES, LINES = 1 << 22, 32, 16  # multiplications of a piece, at least; pieces, at most; rows of one, at least
 
 _lock = threading.RLock()  # a signal handler may call while its thread counts
 _inside: set[object] = set()
@@ -50,9 +61,27 @@ def _put_back() -> None:
     _before = []
 
 
-def as_many_threads() -> contextlib.AbstractContextManager[None]:
-    """For a single product, which BLAS itself may cut: on one thread if we are told to use one."""
-    return one_thread_each() if threads.get_num_threads() == 1 else contextlib.nullcontext()
+def product(x: Array, y: Array, out: Array) -> None:
+    """out = x @ y, of matrices or stacks of matrices."""
+    multiplications = out.size * x.shape[-1]
+    is_shared = any(np.may_share_memory(out, one) for one in (x, y))
+    if multiplications <= ALONE[1 in out.shape[-2:]] or is_shared:
+        np.matmul(x, y, out=out)
+        return
+    x, y = (np.broadcast_to(one, (*out.shape[:-2], *one.shape[-2:])) for one in (x, y))
+    axis = max(range(out.ndim), key=out.shape.__getitem__)
+    count, least = out.shape[axis], LINES if axis >= out.ndim - 2 else 1
+    pieces = max(1, min(PIECES, multiplications // PIECE, count // least))
+
+    def part(first: int, last: int) -> None:
+        cut = (slice(None),) * axis + (slice(first, last),)
+        left = x if axis == out.ndim - 1 else x[cut]
+        right = y if axis == out.ndim - 2 else y[cut]
+        with np.errstate(all="ignore"):  # which each thread has for itself
+            np.matmul(left, right, out=out[cut])
+
+    with one_thread_each():
+        threads.spread(part, count, -(-count // pieces))
 
 
 @functools.cache

@@ -24,14 +24,18 @@ from typing import Any
 import numpy as np
 
 from ... import threads
+from ...geometry import Adaptive
 from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
-from . import limits
+from . import blas
 from .bilinear import Plan, plan
-from .blas import as_many_threads
+from .codegen.builder import CELLS
 from .gemm import product
 from .network import RULES, Rule
 from .operands import handed_over
+from .passes import Fold
+from .schedule import chain
+from .steps import Chain
 from .weight_gradient import gradient
 
 
@@ -44,8 +48,7 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
         matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
         matrix = matrix.transpose(0, 2, 1) if forward else matrix
         given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
-        with as_many_threads():
-            np.matmul(given, matrix, out=made)
+        blas.product(given, matrix, made)
         if bias is not None:
             made += bias.reshape(p.groups, 1, -1)
         return
@@ -64,8 +67,7 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
     if p.single:
         matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
         columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
-        with as_many_threads():
-            np.matmul(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, out=matrix)
+        blas.product(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix)
         return
     is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
     skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())
@@ -86,6 +88,12 @@ def shared_out(planned: Callable[..., Any], members: int, *given: Any) -> Any:
         return float(chunks / -(-chunks // members))
 
     return max((planned(*given, n * members) for n in (1, 2, 3, 4)), key=busy)
+
+
+@functools.lru_cache(maxsize=256)
+def plane_sums(planes: int, cells: int, dtype: np.dtype[Any]) -> Chain:
+    """The kernel that adds up the cells of each plane."""
+    return chain(Fold("sum", False, (Adaptive(cells, 1),), planes, 1, CELLS[dtype.name]))
 
 
 def laid(array: Array) -> Array:
@@ -118,13 +126,12 @@ class _Bilinear(Rule):
             wide, narrow = (g, x) if p.transposed else (x, g)
             weight_of(p, wide, narrow, part)
         else:
-            cells = g.reshape(p.images, len(part), -1)
-
-            def add_up(first: int, last: int) -> None:
-                with np.errstate(all="ignore"):  # which each thread has for itself
-                    cells[:, first:last].sum(axis=(0, 2), dtype=g.dtype, out=part[first:last])
-
-            threads.spread(add_up, len(part), limits.PIECE * len(part) // g.size)
+            planes, cells = p.images * len(part), g.size // (p.images * len(part))
+            sums = g = laid(g)
+            if cells > 1:
+                sums = room((planes,), g.dtype)
+                plane_sums(planes, cells, g.dtype)(g, sums)
+            sums.reshape(p.images, len(part)).sum(axis=0, out=part)
         handed_over(part, target)
 
 

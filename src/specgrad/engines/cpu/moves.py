@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from ...memory import Array
+from ...memory import Array, room
 from ...ops import MOVES, Fold, Matmul, MaxUnpool, Softmax
 from ...scalars.floats import Numbers
+from . import blas
 from .network import RULES, Rule, made, shifted, summed_last
 
 
@@ -51,18 +52,26 @@ class _Adjoint(Rule):
 class _Matmul(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         x, y = xs
-        np.matmul(x, y, out=out)
+        blas.product(*_matrices(x, y), _matrix(x, y, out))
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         x, y = xs
-        g = g[..., None] if y.ndim == 1 else g
-        g = g[..., None, :] if x.ndim == 1 else g
-        left, right = x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
-        if slot:
-            pulled = np.matmul(left.swapaxes(-1, -2), g)
-            return pulled[..., 0] if y.ndim == 1 else pulled
-        pulled = np.matmul(g, right.swapaxes(-1, -2))
-        return pulled[..., 0, :] if x.ndim == 1 else pulled
+        (left, right), g = _matrices(x, y), _matrix(x, y, g)
+        pair = (left.swapaxes(-1, -2), g) if slot else (g, right.swapaxes(-1, -2))
+        pulled = room((*g.shape[:-2], pair[0].shape[-2], pair[1].shape[-1]), g.dtype)
+        blas.product(*pair, pulled)
+        return pulled if xs[slot].ndim > 1 else pulled[..., 0] if slot else pulled[..., 0, :]
+
+
+def _matrices(x: Array, y: Array) -> tuple[Array, Array]:
+    """Both operands as matrices: a vector is a row on the left, and a column on the right."""
+    return x[None] if x.ndim == 1 else x, y[:, None] if y.ndim == 1 else y
+
+
+def _matrix(x: Array, y: Array, result: Array) -> Array:
+    """The result as a matrix."""
+    result = result[..., None] if y.ndim == 1 else result
+    return result[..., None, :] if x.ndim == 1 else result
 
 
 class _Softmax(Rule):

@@ -8,6 +8,7 @@ reference engine.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 from collections.abc import Callable
 from typing import Any
@@ -30,7 +31,7 @@ from ...sizes import refuse_result
 from . import limits
 from .codegen import CodegenError
 from .codegen.builder import CELLS
-from .emitters import relu
+from .emitters import cellwise as emitter
 from .operands import handed_over, is_float
 from .steps import Step, grain, step
 
@@ -225,23 +226,27 @@ class _Pointwise(Rule):
 
 
 @functools.lru_cache(maxsize=256)
-def gate(cells: int, dtype: np.dtype[Any]) -> Step | None:
-    """The kernel that copies cells where those of another array are above 0 or NaN; None if it does
-    not compile."""
-    how = relu.Relu(CELLS[dtype.name], limits.VECTOR // dtype.itemsize)
+def cellwise(what: str, cells: int, dtype: np.dtype[Any]) -> Step:
+    """A kernel of two arrays of so many cells."""
+    how = emitter.Cellwise(what, CELLS[dtype.name], limits.VECTOR // dtype.itemsize)
     given, items = {"cells": cells, "piece": limits.PIECE}, -(-cells // limits.PIECE)
-    try:
-        return step(relu.emit, how, given, items, grain(items, limits.PIECE), "pieces of all cells")
-    except CodegenError:
-        return None
+    return step(emitter.emit, how, given, items, grain(items, limits.PIECE), "pieces of all cells")
+
+
+def gated(x: Array, g: Array, out: Array) -> bool:
+    """Copy cells to where those of another array are above 0 or NaN; False if no kernel does
+    this."""
+    with contextlib.suppress(CodegenError):
+        if are_alike(FEW, x, g, out):
+            cellwise("gate", out.size, out.dtype).call(x, g, out)
+            return True
+    return False
 
 
 class _Relu(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         (x,) = xs
-        if are_alike(FEW, x, x, out) and (kernel := gate(out.size, out.dtype)):
-            kernel.call(x, x, out)
-        else:
+        if not gated(x, x, out):
             np.maximum(x, 0, out=out)
             out += 0  # -0.0 becomes 0.0
 
@@ -252,9 +257,7 @@ class _Relu(Rule):
 
     def pull_into(self, op: Any, xs: Any, kept: Any, slot: int, g: Array, target: Array) -> None:
         (x,) = xs
-        if are_alike(FEW, x, g, target) and (kernel := gate(target.size, target.dtype)):
-            kernel.call(x, g, target)
-        else:
+        if not gated(x, g, target):
             off = np.less_equal(x, 0, out=room(x.shape, np.dtype(np.bool_))).view(np.int8)  # NaN passes
             passes, bits = np.subtract(off, 1, out=off), f"i{g.itemsize}"  # all bits, or none: no branch per cell
             np.bitwise_and(g.view(bits), passes, out=target.view(bits))

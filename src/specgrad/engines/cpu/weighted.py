@@ -26,6 +26,7 @@ from .codegen.builder import Cell
 from .codegen.combine import greatest, lowest
 from .emitters.phases import Gather
 from .gathers import phases_step, weights_step
+from .network import cellwise
 from .operands import Layout, handed_over
 from .passes import Fold
 from .pools import Pool, pool_of, without_taps
@@ -153,6 +154,14 @@ class Weighted:
         windows = self.pool.layout.cells(array, self.pool.lengths, self.computed)
         return windows.reshape((self.planes, *self.lengths))
 
+    def target(self, shape: Shape, out: Array | None, *read: Array) -> Array:
+        """Where a result of this shape, in the order of the layout, is computed: in `out` if its
+        cells lie so, and nothing that is read lies in it."""
+        fits = out is not None and out.dtype == self.computed and out.size == math.prod(shape) and out.flags.carray
+        if out is None or not fits or not self.pool.is_in_order or any(np.may_share_memory(out, x) for x in read):
+            return room(shape, self.computed)
+        return out.reshape(shape)
+
     def cropped(self, cells: Array, out: Array | None) -> Array:
         """What `cells_of` undoes, without the padding."""
         full = cells.reshape((*self.pool.layout.shape[: self.pool.layout.outer], *self.sizes))
@@ -165,6 +174,8 @@ class Weighted:
     def _delivered(self, found: Array, shape: Shape, out: Array | None) -> Array:
         """An array of that shape, in `out` if one is given."""
         found = found.transpose(self.pool.layout.back).reshape(shape)
+        if out is not None and found.ctypes.data == out.ctypes.data:  # `target` gave it
+            return out
         if out is None:
             if found.dtype == self.pool.dtype and (found.base is None or found.nbytes == found.base.nbytes):
                 return found  # all of its memory
@@ -259,8 +270,9 @@ class Kept(NamedTuple):
 
 def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
     """The smooth maximum."""
-    y = room((how.planes, *how.lengths), how.computed)
-    how.alone(how.cells_of(x, how.padding, how.absent), y)
+    cells = how.cells_of(x, how.padding, how.absent)
+    y = how.target((how.planes, *how.lengths), out, cells)
+    how.alone(cells, y)
     for where in how.blanks:
         y[where] = 0
     return how.delivered(y, out)
@@ -269,7 +281,8 @@ def smooth_value(how: Weighted, x: Array, out: Array | None = None) -> Array:
 def keep_smooth(how: Weighted, x: Array, out: Array | None = None) -> tuple[Array, Kept]:
     """The smooth maximum, and what its derivatives keep."""
     cells = how.cells_of(x, how.padding, how.absent)
-    y, extreme, total = (room((how.planes, *how.lengths), how.computed) for _ in range(3))
+    windows = how.planes, *how.lengths
+    y, (extreme, total) = how.target(windows, out, cells), (room(windows, how.computed) for _ in range(2))
     how.kept(cells, y, extreme=extreme, total=total)
     for where in how.blanks:
         y[where], total[where], extreme[where] = 0, 1, 0
@@ -319,8 +332,7 @@ def push(kept: Kept, dx: Array, out: Array | None = None) -> Array:
     how = kept.how
     dy = _forward(kept, how.cells_of(dx, 0, 0))
     if kept.total is not None:
-        with np.errstate(all="ignore"):
-            dy = np.divide(dy, kept.total, out=dy)
+        cellwise("share", dy.size, how.computed).call(dy, kept.total, dy)
     for where in how.blanks:
         dy[where] = 0
     return how.delivered(dy, out)
@@ -335,9 +347,7 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         if kept.total is None:
             np.copyto(shares, g)
         else:
-            with np.errstate(all="ignore"):
-                np.divide(g, kept.total, out=shares)
-            shares += 0  # no -0.0, which stands for no window
+            cellwise("share", g.size, how.computed).call(g, kept.total, shares)
         for where in how.blanks:
             shares[where] = 0
         g = shares
@@ -348,7 +358,8 @@ def pull(kept: Kept, gy: Array, out: Array | None = None) -> Array:
         undefined = _undefined(how, values[0], endless, g)
     for place in range(len(how.stages) - 1, -1, -1):
         before, after = values[place], values[place + 1]
-        cells = room(before.shape, how.computed)
+        is_last = place == 0 and not how.is_padded
+        cells = how.target(before.shape, out if is_last else None, g, after, before)
         how.stages[place].back.call(g, after, before, cells)
         g = cells
     if undefined is not None:
