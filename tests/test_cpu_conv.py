@@ -14,7 +14,7 @@ from kinds import examples
 import specgrad as sg
 from specgrad.conformance import bounds
 from specgrad.conformance.cases import STRATEGIES
-from specgrad.engines.cpu import bilinear, blas, convolution, gemm, network, weight_gradient
+from specgrad.engines.cpu import bilinear, convolution, gemm, network, weight_gradient
 
 KINDS = [sg.Conv, sg.ConvTranspose, sg.Linear]
 DTYPES = [np.float32, np.float64]
@@ -171,6 +171,26 @@ def test_operands_of_any_layout_and_out():
     assert np.array_equal(square(x, eye, out=x), wanted)
 
 
+@given(*[st.integers(1, 3)] * 4, st.lists(st.integers(1, 3), min_size=1, max_size=3), st.booleans(), st.booleans())
+@settings(max_examples=examples(60))
+def test_one_window_of_a_whole_image_is_exact(images, groups, read, written, kernel, biased, transposed):
+    """Both ways: from the image to one cell, and from one cell to the image."""
+    op = (sg.ConvTranspose if transposed else sg.Conv)(tuple(kernel), groups=groups)
+    weight = (groups * read, written, *kernel) if transposed else (groups * written, read, *kernel)
+    shapes = [(images, groups * read, *([1] * len(kernel) if transposed else kernel)), weight, (groups * written,)]
+    random = np.random.default_rng(images + 3 * groups)
+    whole = [random.integers(-9, 10, shape) for shape in shapes[: 2 + biased]]
+    floats, g = [a.astype(np.float32) for a in whole], random.integers(-9, 10, op.output_shape(*shapes[:2]))
+    assert bilinear.plan(op, *shapes[:2]).single
+    for got, wanted in (
+        (op(*floats), op(*whole)),
+        (op.jvp(floats, floats)[1], op.jvp(whole, whole)[1]),
+        *zip(op.vjp(floats, g.astype(np.float32)), op.vjp(whole, g), strict=True),
+    ):
+        assert got.dtype == np.float32
+        np.testing.assert_array_equal(got, wanted)
+
+
 def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
     anew(monkeypatch)
     calls = [(op, operands_of(x, w, np.float32)) for op, x, w in LARGER[:6]]
@@ -183,59 +203,6 @@ def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
 
     with ThreadPoolExecutor(6) as callers:
         list(callers.map(call, range(6)))
-
-
-def numbers():
-    """The numbers of threads of NumPy's BLAS; several libraries may be loaded."""
-    return [library.get_num_threads() for library in blas._libraries()]
-
-
-def test_blas_has_its_threads_back_after_calls_that_overlap():
-    before = numbers()
-    with blas.one_thread_each():
-        with blas.one_thread_each():
-            pass
-        assert set(numbers()) == {1}
-    assert numbers() == before
-
-
-PRODUCTS = [  # pieces of rows, columns and matrices; by a vector; broadcast; too small to be cut
-    ((4096, 64), (64, 40)),
-    ((40, 640), (640, 2100)),
-    ((60, 64, 50), (60, 50, 64)),
-    ((1, 600), (600, 9000)),
-    ((6, 1, 200, 100), (7, 100, 130)),
-    ((3, 4), (4, 5)),
-]
-
-
-@pytest.mark.parametrize(("x", "y"), PRODUCTS)
-def test_products_by_blas_are_exact_on_any_number_of_threads(x, y, monkeypatch):
-    monkeypatch.setattr(blas, "PIECE", 1 << 18)
-    random = np.random.default_rng(0)
-    x, y = (random.integers(-9, 10, shape).astype(np.float32) for shape in (x, y))
-    x = np.asfortranarray(x)
-    pieces, matmul = [], np.matmul
-
-    def watched(*args, **kwargs):
-        pieces.append(numbers())
-        return matmul(*args, **kwargs)
-
-    for n in (1, 2, 5):
-        pieces.clear()
-        with sg.num_threads(n), monkeypatch.context() as patch:
-            patch.setattr(blas.np, "matmul", watched)
-            found = sg.matmul(x, y)
-        assert np.array_equal(found, matmul(x.astype(int), y.astype(int)))
-        assert (len(pieces) > 1) == (found.size * x.shape[-1] > 1 << 20)
-        assert len(pieces) == 1 or all(set(one) == {1} for one in pieces)
-
-
-def test_a_product_may_be_written_over_an_operand():
-    x = np.random.default_rng(0).integers(-9, 10, (300, 300)).astype(np.float32)
-    expected = x.astype(int) @ x.astype(int)
-    blas.product(x, x, x)
-    assert np.array_equal(x, expected)
 
 
 @pytest.mark.parametrize("shape", [(2, 3, 700, 30), (5, 4, 1, 1), (1, 2, 3, 5)])

@@ -17,7 +17,6 @@ from kinds import effort
 
 import specgrad as sg
 from specgrad import dispatch, threads
-from specgrad.engines.cpu import blas
 
 
 def random_calls(seed, count):
@@ -142,25 +141,6 @@ def test_a_child_forked_while_another_thread_loads_and_compiles(tmp_path):
         [sys.executable, "-c", WHILE_COMPILING], env=environment, capture_output=True, text=True, timeout=120
     )
     assert (done.stdout, done.stderr) == ("[0, 0]\n", "")
-
-
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="no fork here")
-@pytest.mark.filterwarnings("ignore::DeprecationWarning")
-def test_a_child_forked_during_products_of_matrices_gets_its_threads_back():
-    def allowed():
-        return [library.get_num_threads() for library in blas._libraries()]
-
-    before = allowed()
-    with blas.one_thread_each(), blas._lock:  # as if another thread held the counter
-        if not (child := os.fork()):
-            try:
-                with blas.one_thread_each():
-                    inside = allowed()
-                os._exit(0 if (inside, allowed()) == ([1] * len(before), before) else 1)
-            finally:
-                os._exit(2)
-        assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert allowed() == before
 
 
 def test_a_cache_that_cannot_be_written_is_one_warning(tmp_path):

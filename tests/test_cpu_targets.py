@@ -16,6 +16,7 @@ from specgrad.engines.cpu import (
     convolution,
     emitters,
     gemm,
+    matmul,
     network,
     pooling,
     pools,
@@ -63,7 +64,7 @@ def kernels():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(steps, "cached", cached)
         steps.compiled.cache_clear()
-        for cache in (integer_means._step, network.cellwise):  # these would hide steps of earlier tests
+        for cache in (integer_means._step, network.cellwise, matmul.planned):  # these would hide steps of earlier tests
             cache.cache_clear()
         for op, shape, dtype in [
             *((op, shape, dtype) for op, shape in CALLS for dtype in DTYPES if dtype == "float32" or len(shape) < 4),
@@ -80,6 +81,10 @@ def kernels():
                 op.vjp(operands, np.zeros(op.output_shape(*shapes), dtype))
         for dtype in ("float32", "float64"):
             sg.relu(np.zeros(network.FEW, dtype))
+            for rows in (2, 9, 70):
+                matrices = np.ones((rows, 80), dtype), np.ones((80, 90), dtype)
+                sg.Matmul().vjp(matrices, np.ones((rows, 90), dtype))
+                sg.linear(matrices[0], matrices[1].T.copy())
         for dtype in ("uint8", "int16"):
             ndimage.uniform_filter(np.zeros((9, 40), dtype), 5)
     return seen
@@ -110,7 +115,7 @@ def refused(key, emit):
 
 CACHES = [
     found
-    for module in (convolution, gemm, network, steps, pools, pooling, tied, weight_gradient, weighted)
+    for module in (convolution, gemm, matmul, network, steps, pools, pooling, tied, weight_gradient, weighted)
     for found in vars(module).values()
     if hasattr(found, "cache_clear")
 ]

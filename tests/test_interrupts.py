@@ -12,7 +12,6 @@ import pytest
 
 import specgrad as sg
 from specgrad import dispatch, levels, threads
-from specgrad.engines.cpu import blas
 
 pytestmark = pytest.mark.skipif(not hasattr(signal, "setitimer"), reason="timers of POSIX")
 
@@ -159,25 +158,3 @@ def test_what_holds_for_a_block_ends_with_it(module, name, call, number, monkeyp
         patch.setattr(module, name, Interrupting(variable, number))
         call()
     assert variable.get() == before
-
-
-@pytest.mark.parametrize("number", range(1, 5))
-def test_blas_has_its_threads_back_after_the_next_call_at_the_latest(number, monkeypatch):
-    class Library:
-        threads = 4
-
-        def get_num_threads(self):
-            return self.threads
-
-        def set_num_threads(self, n):
-            self.threads = n
-
-    libraries = [Library(), Library()]
-    watched = [libraries[0], Interrupting(libraries[1], number)]
-    with contextlib.suppress(KeyboardInterrupt):
-        monkeypatch.setattr(blas, "_libraries", lambda: watched)
-        within(blas.one_thread_each())
-    monkeypatch.setattr(blas, "_libraries", lambda: libraries)
-    with blas.one_thread_each():
-        assert [library.threads for library in libraries] == [1, 1]
-    assert [library.threads for library in libraries] == [4, 4]

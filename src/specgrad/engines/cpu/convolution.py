@@ -8,8 +8,8 @@ the wide cells that each tap reads:
     weight = N Pᵀ         both weight cotangents
 
 where N are the narrow cells. No columns are built (`emitters.gemm`, `emitters.weight_gradient`).
-Where one window is a whole image, as of linear maps, products are BLAS's. Zeros that stand for
-padding are multiplied; where a factor is not finite, other kernels skip them.
+Where one window is a whole image, as of linear maps, they are there (`emitters.matmul`). Zeros that
+stand for padding are multiplied; where a factor is not finite, other kernels skip them.
 
 Peak extra memory of a call, beyond a band per thread and the packed weight: for half floats a copy
 of each operand and result in float32.
@@ -27,7 +27,7 @@ from ... import threads
 from ...geometry import Adaptive
 from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
-from . import blas
+from . import matmul
 from .bilinear import Plan, plan
 from .codegen.builder import CELLS
 from .gemm import product
@@ -48,9 +48,9 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
         matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
         matrix = matrix.transpose(0, 2, 1) if forward else matrix
         given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
-        blas.product(given, matrix, made)
-        if bias is not None:
-            made += bias.reshape(p.groups, 1, -1)
+        if bias is not None:  # one number for all cells of a channel
+            bias = np.repeat(bias, made.shape[-1] * p.groups // bias.size).reshape(p.groups, -1)
+        matmul.product(given, matrix, made, bias)
         return
     spoils = p.padded if forward else not p.pointwise
     is_seen = spoils and out.size < weight.size  # 0 times infinity leaves a NaN: fewer results than weights to ask
@@ -67,7 +67,7 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
     if p.single:
         matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
         columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
-        blas.product(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix)
+        matmul.product(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix)
         return
     is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
     skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())

@@ -1,5 +1,5 @@
-"""Operators that move cells, matrix products and softmax for arrays of floats, by NumPy's views,
-copies and products."""
+"""Operators that move cells, matrix products and softmax for arrays of floats, by NumPy's views and
+copies, and the kernel of `matmul`."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from ...memory import Array, room
 from ...ops import MOVES, Fold, Matmul, MaxUnpool, Softmax
 from ...scalars.floats import Numbers
-from . import blas
+from . import matmul
 from .network import RULES, Rule, made, shifted, summed_last
 
 
@@ -52,14 +52,14 @@ class _Adjoint(Rule):
 class _Matmul(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         x, y = xs
-        blas.product(*_matrices(x, y), _matrix(x, y, out))
+        matmul.product(*_matrices(x, y), _matrix(x, y, out))
 
     def pull(self, op: Any, xs: Any, kept: Any, slot: int, g: Array) -> Any:
         x, y = xs
         (left, right), g = _matrices(x, y), _matrix(x, y, g)
         pair = (left.swapaxes(-1, -2), g) if slot else (g, right.swapaxes(-1, -2))
         pulled = room((*g.shape[:-2], pair[0].shape[-2], pair[1].shape[-1]), g.dtype)
-        blas.product(*pair, pulled)
+        matmul.product(*pair, pulled)
         return pulled if xs[slot].ndim > 1 else pulled[..., 0] if slot else pulled[..., 0, :]
 
 

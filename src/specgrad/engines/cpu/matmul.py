@@ -1,0 +1,159 @@
+"""Plans of `emitters.matmul`: register tiles, and the blocks of products of matrices.
+
+Blocks depend on the number of threads. The bits of a result do not: terms are always added in the
+same order.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ... import threads
+from ...memory import Array, room
+from .bilinear import SMALL
+from .codegen.builder import CELLS
+from .emitters.matmul import Dots, Matmul, emit, emit_dots
+from .gemm import ROWS, vectors
+from .steps import Step, step
+
+FEW = 1 << 13  # multiplications of a product that NumPy computes, at most: no BLAS shares out so few
+PANEL = 1 << 10  # bytes of a row of a panel, at most: a first-level cache holds those of a tile
+NEAR = 1 << 19  # bytes of the columns of a panel or, where these are not copied, of results of a block, at most:
+# a second-level cache holds them
+DIRECT = 16  # terms of a panel that is not copied, at most: so many rows are read side by side
+DOTS, MOST = 4, 8  # rows that are multiplied without copies, at most, and columns at a time
+LOADED, COPIED = 2, 8  # multiplications of vectors that loading a term of a tile takes, and copying a vector
+ROUNDS = 4  # blocks of a thread, at most, where there is but one product
+
+
+class Sizes(NamedTuple):
+    """The sizes of a stack of products."""
+
+    stack: tuple[int, ...]
+    rows: int
+    columns: int
+    terms: int
+
+    @property
+    def number(self) -> int:
+        """How many products there are."""
+        return math.prod(self.stack)
+
+
+def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
+    """out = x·y + bias, for matrices or stacks of matrices, float32 or float64. The bias has a
+    number for each column, of all matrices alike or of each."""
+    *stack, rows, columns = out.shape
+    if rows * columns * x.shape[-1] <= FEW or not out.size:
+        np.matmul(x, y, out=out)
+        if bias is not None:
+            out += bias[..., None, :]
+        return
+    is_apart = not any(np.may_share_memory(out, one) for one in (x, y))
+    if out.strides[-1] != out.itemsize or not out.flags.aligned or not is_apart:
+        target = room(out.shape, out.dtype)
+        product(x, y, target, bias)
+        out[...] = target
+        return
+    x, y, biases = ordered(x), ordered(y), 1 if bias is None else bias.size // columns
+    n = Sizes(tuple(stack), rows, columns, x.shape[-1])
+    members = 1 if out.size * n.terms < SMALL else threads.get_num_threads()
+    strides = x.strides, y.strides, out.strides
+    kernel, padded = planned(n, (x.shape[:-2], y.shape[:-2]), strides, out.dtype, biases, members)
+    added = np.zeros((biases, padded), out.dtype)
+    if bias is not None:
+        added[:, :columns] = bias.reshape(-1, columns)
+    kernel.call(x, y, added, out)
+
+
+def ordered(matrix: Array) -> Array:
+    """A matrix whose rows or columns lie side by side, and all numbers whole cells apart."""
+    size, strides = matrix.itemsize, matrix.strides
+    is_plain = size in strides[-2:] and matrix.flags.aligned and not any(apart % size for apart in strides)
+    return matrix if is_plain else matrix.copy()
+
+
+@functools.lru_cache(maxsize=256)
+def planned(
+    n: Sizes,
+    stacks: tuple[tuple[int, ...], ...],
+    strides: tuple[tuple[int, ...], ...],
+    dtype: np.dtype[Any],
+    biases: int,
+    members: int,
+) -> tuple[Step, int]:
+    """The kernel of products of matrices that lie so, in blocks for so many threads; and the length
+    of its biases. `stacks`: of the operands, before they are broadcast."""
+    size, apart = dtype.itemsize, [[one // dtype.itemsize for one in some] for some in strides]
+    how = kernel_of(n, apart[0][-1] == 1, apart[1][-1] != 1, dtype)
+    high, wide = blocks(n, how, size, members) if isinstance(how, Matmul) else (n.rows, how.width)
+    down, across, padded = -(-n.rows // high), -(-n.columns // wide), -(-n.columns // how.width) * how.width
+    begins = [placed(shape, some, n.stack) for shape, some in zip((*stacks, n.stack), apart, strict=True)]
+    begins.insert(2, np.arange(n.number) % biases * padded)
+    sizes: dict[str, Any] = {"rows": n.rows, "columns": n.columns, "terms": n.terms, "down": down, "across": across}
+    sizes |= {"high": high, "wide": wide, "places": np.ascontiguousarray(np.stack(begins, axis=1), np.int64)}
+    sizes |= {"x_apart": apart[0][-2 if apart[0][-1] == 1 else -1], "z_apart": apart[2][-2]}
+    sizes |= {"y_apart": apart[1][-2 if apart[1][-1] == 1 else -1]}
+    items, scratch = n.number * down * across, 0
+    if isinstance(how, Matmul):
+        sizes |= {"panels": -(-n.terms // how.panel)}
+        scratch = how.panel * (how.width if how.is_direct else wide + how.width) * size
+    grain = items if members == 1 else -(-items // (ROUNDS * members))
+    reason = f"{how.rows} rows, {items} blocks"
+    return step(emit if isinstance(how, Matmul) else emit_dots, how, sizes, items, grain, reason, scratch), padded
+
+
+def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) -> Matmul | Dots:
+    """The kernel of products of such sizes, whose rows of the left matrix and columns of the right
+    one lie side by side, or do not."""
+    cell, (lanes, registers) = CELLS[dtype.name], vectors(dtype.itemsize)
+    if n.rows <= DOTS and is_across and is_down and n.terms >= lanes:
+        return Dots(cell, lanes, n.rows, min(n.columns, MOST, (registers - 3) // n.rows - 1))
+    rows, across = tile(n.rows, n.columns, lanes, registers)
+    is_direct = not is_down and n.rows <= rows
+    panels = -(-n.terms // (DIRECT if is_direct else PANEL // dtype.itemsize))
+    side = 1 << min(lanes, n.terms // panels).bit_length() - 1 if is_down else 1
+    return Matmul(cell, lanes, rows, across, -(-n.terms // panels), is_across, is_down, side, is_direct)
+
+
+def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
+    """Rows and vectors of the tile by which a product ends first. Some registers are left over:
+    LLVM moves sums about where none are."""
+    found = []
+    for some in (8, 4, 3, 2, 1):
+        most = max(1, min(ROWS, (registers - 1) // some - 1, registers * 13 // 16 // some))
+        high = -(-rows // -(-rows // most))
+        found.append((-(-rows // high) * -(-columns // (some * lanes)) * (high * some + LOADED), high, some))
+    return min(found, key=lambda one: one[0])[1:]
+
+
+def blocks(n: Sizes, how: Matmul, size: int, members: int) -> tuple[int, int]:
+    """Rows and columns of a block, by which so many threads end first: each block copies its terms
+    for itself."""
+
+    def time(block: tuple[int, int]) -> int:
+        down, across = -(-block[0] // how.rows), -(-block[1] // how.width)
+        copied = (down * how.rows + (0 if how.is_direct else across * how.width)) * COPIED // how.lanes
+        items = n.number * -(-n.rows // block[0]) * -(-n.columns // block[1])
+        return -(-items // members) * (down * across * (how.rows * how.vectors + LOADED) + copied)
+
+    tiles = -(-n.rows // how.rows), -(-n.columns // how.width)
+    least = -(-tiles[1] // max(1, NEAR // (how.width * size * (how.rows if how.is_direct else how.panel))))
+    found = set()
+    for across in range(least, max(least, min(tiles[1], ROUNDS * members)) + 1):
+        wanted = (round(turns * members / (n.number * across)) for turns in range(ROUNDS + 1))
+        for down in {min(max(one, 1), tiles[0]) for one in wanted}:
+            found.add((-(-tiles[0] // down) * how.rows, -(-tiles[1] // across) * how.width))
+    return min(found, key=lambda block: (time(block), -block[0] * block[1]))
+
+
+def placed(shape: tuple[int, ...], apart: list[int], stack: tuple[int, ...]) -> Array:
+    """Where each matrix of a stack begins, which is broadcast."""
+    places = np.zeros((), np.int64)
+    for length, one in zip(shape, apart[:-2], strict=True):
+        places = np.add.outer(places, np.arange(length) * one)
+    return np.broadcast_to(places, stack).reshape(-1)

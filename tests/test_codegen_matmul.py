@@ -1,0 +1,168 @@
+"""Products of matrices: the emitters interpreted on random sizes, and machine code on any memory
+and number of threads."""
+
+import contextlib
+from unittest import mock
+
+import numpy as np
+import pytest
+from codegen_pools import Call, Emitted, Run, faults
+from kinds import effort
+from tallies import compiled_for
+from test_codegen_conv import TARGETS
+
+import specgrad as sg
+from specgrad.engines.cpu import gemm, matmul, steps
+from specgrad.engines.cpu.codegen import object_code
+from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.emitters.matmul import Dots
+from specgrad.prove.interpreter.domains import Rationals
+
+FLOAT = CELLS["float32"]
+SEEDS, CASES = range(4), effort(25, 100)
+
+
+@contextlib.contextmanager
+def emitted(random, stand_in=Emitted):
+    """A context in which plans have kernels that are not compiled, small tiles, panels and
+    blocks."""
+    lanes, tile = int(random.choice([2, 4])), tuple(map(int, random.integers(1, 4, 2)))
+    few = {"PANEL": 4 * lanes * int(random.integers(1, 4)), "NEAR": int(random.choice([1, 400])), "DIRECT": 3}
+    with contextlib.ExitStack() as patches:
+        for module, name, one in (
+            (steps, "Call", Call),
+            (steps, "cached", lambda key, emit: stand_in(emit())),
+            (matmul, "vectors", lambda _: (lanes, 16)),
+            (matmul, "tile", lambda *_: tile),
+            (matmul, "DOTS", int(random.choice([0, 4]))),
+            *((matmul, name, one) for name, one in few.items()),
+        ):
+            patches.enter_context(mock.patch.object(module, name, one))
+        for cache in (steps.compiled, matmul.planned):
+            cache.cache_clear()
+            patches.callback(cache.cache_clear)
+        yield
+
+
+def drawn(random, *most):
+    """Operands whose rows or columns lie side by side, some broadcast, and a bias or none."""
+    rows, columns, terms = (int(random.integers(1, n)) for n in most)
+    stack = tuple(int(random.integers(1, 4)) for _ in range(random.integers(0, 3)))
+
+    def some(down, across):
+        lengths = [1 if random.random() < 0.2 else n for n in stack[random.integers(0, len(stack) + 1) :]]
+        if random.random() < 0.5:
+            return random.integers(-9, 10, (*lengths, down, across))
+        return random.integers(-9, 10, (*lengths, across, down)).swapaxes(-1, -2)
+
+    x, y = some(rows, terms), some(terms, columns)
+    stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
+    shape = [(columns,), (*stack, columns)][random.integers(2)]
+    return x, y, (*stack, rows, columns), random.integers(-9, 10, shape) if random.random() < 0.5 else None
+
+
+def ran(x, y, shape, bias, members):
+    """The product by the planned kernel, interpreted over exact numbers."""
+    n = matmul.Sizes(tuple(shape[:-2]), *shape[-2:], x.shape[-1])
+    x, y, out = (one.astype(np.float32, order="K") for one in (x, y, np.zeros(shape)))
+    biases = 1 if bias is None else bias.size // n.columns
+    step, padded = matmul.planned(
+        n, (x.shape[:-2], y.shape[:-2]), (x.strides, y.strides, out.strides), out.dtype, biases, members
+    )
+    added = np.zeros((biases, padded), int)
+    if bias is not None:
+        added[:, : n.columns] = bias.reshape(-1, n.columns)
+    run = Run(Rationals())
+    for name, array in (("x", x), ("y", y)):
+        run.give(name, FLOAT, array.ravel(order="K").astype(int).tolist())
+    run.give("bias", FLOAT, added.ravel().tolist())
+    run.take("z", FLOAT, out.size)
+    run.step(step)
+    return run.numbers("z", shape), run.walks
+
+
+def expected(x, y, bias):
+    return np.matmul(x, y) + (0 if bias is None else bias[..., None, :])
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_products_are_exact_on_random_sizes(seed):
+    random, walks = np.random.default_rng(seed), set()
+    for _ in range(CASES):
+        x, y, shape, bias = drawn(random, 9, 20, 30)
+        with emitted(random):
+            found, walked = ran(x, y, shape, bias, int(random.integers(1, 4)))
+        assert np.array_equal(found, expected(x, y, bias)), (x.shape, x.strides, y.shape, y.strides, bias is None)
+        walks.update(walked)
+    assert walks == {"matmul", "dots"}
+
+
+@pytest.mark.parametrize("kernel", ["matmul", "dots"])
+def test_an_access_one_cell_off_is_found(kernel):
+    def spoilt(n, spoil):
+        random = np.random.default_rng(n // 4)
+        with emitted(random, lambda one: (spoil if one.module.name == kernel else Emitted)(one)):
+            matmul.DOTS = 4 if kernel == "dots" else 0
+            x, y = random.integers(-9, 10, (2, 3, 11)), random.integers(-9, 10, (2, 7, 11)).swapaxes(-1, -2)
+            bias = random.integers(-9, 10, 7)
+            found, _ = ran(x, y, (2, 3, 7), bias, 2)
+            assert np.array_equal(found, expected(x, y, bias))
+
+    assert faults(spoilt) >= 3
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_machine_code_adds_up_whole_numbers_exactly_on_any_number_of_threads(seed):
+    random = np.random.default_rng(seed)
+    for _ in range(CASES):
+        x, y, shape, bias = drawn(random, 90, 200, 300)
+        dtype = ("float32", "float64")[random.integers(2)]
+        operands = [one if one is None else one.astype(dtype, order="K") for one in (x, y, bias)]
+        if random.random() < 0.3:
+            operands[0] = np.repeat(operands[0], 2, axis=-1)[..., ::2]
+        if random.random() < 0.3:
+            operands[1] = operands[1][..., ::-1, :].copy()[..., ::-1, :]
+        out = np.full(shape, np.nan, dtype)
+        with sg.num_threads(int(random.integers(1, 6))):
+            matmul.product(*operands[:2], out, operands[2])
+        assert np.array_equal(out, expected(x, y, bias)), (x.shape, y.shape, dtype)
+
+
+def test_no_bit_depends_on_the_number_of_threads():
+    random = np.random.default_rng(0)
+    for rows, columns, terms in [(300, 200, 600), (3, 900, 4000), (5, 900, 2000), (700, 10, 900)]:
+        x, weight = (random.standard_normal(shape, np.float32) for shape in ((rows, terms), (columns, terms)))
+        found = []
+        for n in (1, 2, 3, 16):
+            with sg.num_threads(n):
+                found.append([sg.linear(x, weight).tobytes(), sg.matmul(x, np.ascontiguousarray(weight.T)).tobytes()])
+        assert all(one == found[0] for one in found)
+
+
+def test_a_product_may_be_written_over_an_operand():
+    x = np.random.default_rng(0).integers(-9, 10, (300, 300)).astype(np.float32)
+    found = expected(x.astype(int), x.astype(int), None)
+    matmul.product(x, x, x)
+    assert np.array_equal(x, found)
+
+
+def test_infinities_and_nan_stay_in_their_rows_and_columns():
+    random = np.random.default_rng(1)
+    for rows, columns, terms in [(3, 70, 300), (20, 70, 300), (20, 5, 33)]:
+        x, y = random.standard_normal((rows, terms)), random.standard_normal((columns, terms)).T
+        x[1, 2], y[terms - 1, columns - 1] = np.nan, np.inf
+        assert np.array_equal(np.isfinite(sg.matmul(x, y)), np.isfinite(np.matmul(x, y)))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=lambda target: target[1])
+def test_kernels_have_registers_on_every_target(target, monkeypatch):
+    monkeypatch.setattr(gemm, "host", lambda: object_code.Target(*target))
+    _, registers = gemm.vectors(4)
+    for rows, columns in [(1, 1000), (4, 1000), (8, 10), (300, 300)]:
+        for is_across in (True, False):
+            how = matmul.kernel_of(matmul.Sizes((), rows, columns, 500), is_across, is_across, np.dtype(np.float32))
+            vectors = how.width if isinstance(how, Dots) else how.vectors
+            beside = 0 if how.rows == 1 else min(how.rows, vectors)  # a vector that is used once is not kept
+            assert how.rows * vectors + beside + 1 <= registers
+            emit = matmul.emit_dots if isinstance(how, Dots) else matmul.emit
+            assert compiled_for(emit(how, 64), *target)
