@@ -63,13 +63,14 @@ class Shapes(StrEnum):
 
     common = "common"
     held_out = "held-out"
+    linear = "linear"
 
 
 @app.command()
 def bench(
     what: Annotated[Benchmark, typer.Argument(help="Pooling, or convolution with its gradients.")] = Benchmark.pool,
     shapes: Annotated[
-        Shapes, typer.Option(help="Convolution layers: those used to choose kernels, or others.")
+        Shapes, typer.Option(help="Convolution layers used to choose kernels, others, or linear maps.")
     ] = Shapes.common,
     only: Annotated[str, typer.Option(help="Only convolution layers whose name contains this text.")] = "",
     quick: Annotated[bool, typer.Option(help="Smaller batches and fewer repetitions.")] = False,

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from .. import dispatch, threads
-from ..ops import ConvTranspose
+from ..ops import Conv, ConvTranspose, Linear
 from .layers import TABLES
 
 ROUNDS = 3  # rounds over all libraries in turn, so that other load on the machine affects all alike
@@ -41,15 +41,16 @@ class Layer:
         """Multiplications of one rule."""
         y = self.op.output_shape(self.x, self.weight)
         cells = self.x if isinstance(self.op, ConvTranspose) else y
-        return math.prod(cells) / cells[-len(self.weight) + 1] * math.prod(self.weight)
+        return math.prod(cells) / cells[1 - len(self.weight)] * math.prod(self.weight)
 
 
 def layers(shapes: str, quick: bool) -> list[Layer]:
-    """The layers of a table, "common" or "held-out"; `quick` takes smaller batches."""
+    """The layers of a table of `TABLES`; `quick` takes smaller batches."""
     made = []
     for kind, name, x, weight, options in TABLES[shapes]:
         batch = -(-x[0] // 4) if quick else x[0]
-        made.append(Layer(name, kind(weight[2:], **options), (batch, *x[1:]), weight))
+        op = kind(*(() if kind is Linear else (weight[2:],)), **options)
+        made.append(Layer(name, op, (batch, *x[1:]), weight))
     return made
 
 
@@ -72,12 +73,14 @@ def torch_calls(layer: Layer, x: Any, weight: Any) -> Calls:
     import torch
 
     op, rank = layer.op, x.ndim - 2
-    name = f"conv{'_transpose' if isinstance(op, ConvTranspose) else ''}{rank}d"
     if rank > 3:
         return {}
     torch.set_num_threads(threads.get_num_threads())
-    before = tuple(a for a, _ in op.padding)
-    options = {"stride": op.stride, "padding": before, "dilation": op.dilation, "groups": op.groups}
+    name, options = "linear", {}
+    if not isinstance(op, Linear):
+        name = f"conv{'_transpose' if isinstance(op, ConvTranspose) else ''}{rank}d"
+        before = tuple(a for a, _ in op.padding)
+        options = {"stride": op.stride, "padding": before, "dilation": op.dilation, "groups": op.groups}
     function = functools.partial(getattr(torch.nn.functional, name), **options)
     leaf, learnt = (torch.from_numpy(a).requires_grad_(True) for a in (x, weight))
     y = function(leaf, learnt)
@@ -99,7 +102,7 @@ def scipy_calls(layer: Layer, x: Any, weight: Any, module: str) -> Calls:
     from scipy import ndimage, signal
 
     op = layer.op
-    if isinstance(op, ConvTranspose) or x.shape[:2] != (1, 1) or weight.shape[:2] != (1, 1) or set(op.stride) != {1}:
+    if op.name != Conv.name or x.shape[:2] != (1, 1) or weight.shape[:2] != (1, 1) or set(op.stride) != {1}:
         return {}
     image, taps = x[0, 0], weight[0, 0]
     if module == "scipy.ndimage":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..ops import Conv, ConvTranspose
+from ..ops import Conv, ConvTranspose, Linear
 
 Row = tuple[type, str, tuple[int, ...], tuple[int, ...], dict[str, Any]]
 
@@ -88,5 +88,20 @@ HELD_OUT: list[Row] = [
     (Conv, "4×4 s2, 64→128 at 32", (16, 64, 32, 32), (128, 64, 4, 4), {"stride": 2, "padding": 1}),
 ]
 
-TABLES = {"common": COMMON, "held-out": HELD_OUT}
-"""Layers on which kernels were tuned, and layers on which they were not."""
+LINEAR: list[Row] = [
+    (Linear, "digits, 64→128, 64 rows", (64, 64), (128, 64), {}),
+    (Linear, "classes, 2048→1000, 32 rows", (32, 2048), (1000, 2048), {}),
+    (Linear, "classes, 8192→10, 64 rows", (64, 8192), (10, 8192), {}),
+    (Linear, "classes, 512→10, 256 rows", (256, 512), (10, 512), {}),
+    (Linear, "VGG, 25088→4096, 8 rows", (8, 25088), (4096, 25088), {}),
+    (Linear, "VGG, 4096→4096, 1 row", (1, 4096), (4096, 4096), {}),
+    (Linear, "transformer, 768→3072, 1024 rows", (1024, 768), (3072, 768), {}),
+    (Linear, "transformer, 3072→768, 1024 rows", (1024, 3072), (768, 3072), {}),
+    (Linear, "attention, 64→64, 4096 rows", (4096, 64), (64, 64), {}),
+    (Linear, "words, 256→30000, 16 rows", (16, 256), (30000, 256), {}),
+    (Linear, "square, 1024→1024, 1024 rows", (1024, 1024), (1024, 1024), {}),
+    (Linear, "odd, 17→33, 10001 rows", (10001, 17), (33, 17), {}),
+]
+
+TABLES = {"common": COMMON, "held-out": HELD_OUT, "linear": LINEAR}
+"""Layers on which kernels were tuned, layers on which they were not, and linear maps."""
