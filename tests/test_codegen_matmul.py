@@ -2,6 +2,7 @@
 and number of threads."""
 
 import contextlib
+import itertools
 from unittest import mock
 
 import numpy as np
@@ -19,7 +20,7 @@ from specgrad.engines.cpu.emitters.matmul import Dots
 from specgrad.prove.interpreter.domains import Rationals
 
 FLOAT = CELLS["float32"]
-SEEDS, CASES = range(4), effort(25, 100)
+SEEDS, CASES = range(4), effort(40, 200)
 
 
 @contextlib.contextmanager
@@ -27,13 +28,19 @@ def emitted(random, stand_in=Emitted):
     """A context in which plans have kernels that are not compiled, small tiles, panels and
     blocks."""
     lanes, tile = int(random.choice([2, 4])), tuple(map(int, random.integers(1, 4, 2)))
-    few = {"PANEL": 4 * lanes * int(random.integers(1, 4)), "NEAR": int(random.choice([1, 400])), "DIRECT": 3}
+    few = {
+        "PANEL": 4 * lanes * int(random.integers(1, 4)),
+        "NEAR": int(random.choice([1, 400])),
+        "DIRECT": 3,
+        "LONG": 4,
+    }
     with contextlib.ExitStack() as patches:
         for module, name, one in (
             (steps, "Call", Call),
             (steps, "cached", lambda key, emit: stand_in(emit())),
             (matmul, "vectors", lambda _: (lanes, 16)),
             (matmul, "tile", lambda *_: tile),
+            (matmul, "SMALL", int(random.choice([0, 500]))),
             (matmul, "DOTS", int(random.choice([0, 4]))),
             *((matmul, name, one) for name, one in few.items()),
         ):
@@ -49,13 +56,14 @@ def drawn(random, *most):
     rows, columns, terms = (int(random.integers(1, n)) for n in most)
     stack = tuple(int(random.integers(1, 4)) for _ in range(random.integers(0, 3)))
 
-    def some(down, across):
+    def some(down, across, is_across):
         lengths = [1 if random.random() < 0.2 else n for n in stack[random.integers(0, len(stack) + 1) :]]
-        if random.random() < 0.5:
+        if is_across:
             return random.integers(-9, 10, (*lengths, down, across))
         return random.integers(-9, 10, (*lengths, across, down)).swapaxes(-1, -2)
 
-    x, y = some(rows, terms), some(terms, columns)
+    across = random.random() < 0.7, random.random() < 0.3  # as of linear maps, more often than not
+    x, y = some(rows, terms, across[0]), some(terms, columns, across[1])
     stack = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
     shape = [(columns,), (*stack, columns)][random.integers(2)]
     return x, y, (*stack, rows, columns), random.integers(-9, 10, shape) if random.random() < 0.5 else None
@@ -66,19 +74,19 @@ def ran(x, y, shape, bias, members):
     n = matmul.Sizes(tuple(shape[:-2]), *shape[-2:], x.shape[-1])
     x, y, out = (one.astype(np.float32, order="K") for one in (x, y, np.zeros(shape)))
     biases = 1 if bias is None else bias.size // n.columns
-    step, padded = matmul.planned(
+    step, padded, parts = matmul.planned(
         n, (x.shape[:-2], y.shape[:-2]), (x.strides, y.strides, out.strides), out.dtype, biases, members
     )
-    added = np.zeros((biases, padded), int)
+    added = np.zeros((biases + 1, padded), int)
     if bias is not None:
-        added[:, : n.columns] = bias.reshape(-1, n.columns)
+        added[:-1, : n.columns] = bias.reshape(-1, n.columns)
     run = Run(Rationals())
     for name, array in (("x", x), ("y", y)):
         run.give(name, FLOAT, array.ravel(order="K").astype(int).tolist())
     run.give("bias", FLOAT, added.ravel().tolist())
-    run.take("z", FLOAT, out.size)
+    run.take("z", FLOAT, out.size * parts)
     run.step(step)
-    return run.numbers("z", shape), run.walks
+    return run.numbers("z", (parts, *shape)).sum(0), {(walk, parts > 1) for walk in run.walks}
 
 
 def expected(x, y, bias):
@@ -94,7 +102,7 @@ def test_products_are_exact_on_random_sizes(seed):
             found, walked = ran(x, y, shape, bias, int(random.integers(1, 4)))
         assert np.array_equal(found, expected(x, y, bias)), (x.shape, x.strides, y.shape, y.strides, bias is None)
         walks.update(walked)
-    assert walks == {"matmul", "dots"}
+    assert walks == set(itertools.product(["matmul", "dots"], [True, False]))
 
 
 @pytest.mark.parametrize("kernel", ["matmul", "dots"])
@@ -114,8 +122,8 @@ def test_an_access_one_cell_off_is_found(kernel):
 @pytest.mark.parametrize("seed", SEEDS)
 def test_machine_code_adds_up_whole_numbers_exactly_on_any_number_of_threads(seed):
     random = np.random.default_rng(seed)
-    for _ in range(CASES):
-        x, y, shape, bias = drawn(random, 90, 200, 300)
+    for n in range(CASES // 4):
+        x, y, shape, bias = drawn(random, *((9, 40, 9000) if n % 3 == 0 else (90, 200, 300)))
         dtype = ("float32", "float64")[random.integers(2)]
         operands = [one if one is None else one.astype(dtype, order="K") for one in (x, y, bias)]
         if random.random() < 0.3:
@@ -130,7 +138,7 @@ def test_machine_code_adds_up_whole_numbers_exactly_on_any_number_of_threads(see
 
 def test_no_bit_depends_on_the_number_of_threads():
     random = np.random.default_rng(0)
-    for rows, columns, terms in [(300, 200, 600), (3, 900, 4000), (5, 900, 2000), (700, 10, 900)]:
+    for rows, columns, terms in [(300, 200, 600), (3, 900, 4000), (5, 30, 9000), (2, 20, 9000), (700, 10, 900)]:
         x, weight = (random.standard_normal(shape, np.float32) for shape in ((rows, terms), (columns, terms)))
         found = []
         for n in (1, 2, 3, 16):

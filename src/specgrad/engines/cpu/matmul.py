@@ -24,10 +24,11 @@ FEW = 1 << 13  # multiplications of a product that NumPy computes, at most: no B
 PANEL = 1 << 10  # bytes of a row of a panel, at most: a first-level cache holds those of a tile
 NEAR = 1 << 19  # bytes of the columns of a panel or, where these are not copied, of results of a block, at most:
 # a second-level cache holds them
-DIRECT = 16  # terms of a panel that is not copied, at most: so many rows are read side by side
+DIRECT = 32  # terms of a panel that is not copied, at most: so many rows are read side by side
 DOTS, MOST = 4, 8  # rows that are multiplied without copies, at most, and columns at a time
 LOADED, COPIED = 2, 8  # multiplications of vectors that loading a term of a tile takes, and copying a vector
 ROUNDS = 4  # blocks of a thread, at most, where there is but one product
+PARTS, LONG = 16, 1 << 10  # parts of a product of few tiles, at most, and terms of a part, at least
 
 
 class Sizes(NamedTuple):
@@ -37,11 +38,18 @@ class Sizes(NamedTuple):
     rows: int
     columns: int
     terms: int
+    parts: int = 1
+    """Of each product: sums over parts of its terms, which are added up in the end."""
 
     @property
     def number(self) -> int:
         """How many products there are."""
-        return math.prod(self.stack)
+        return math.prod(self.stack) * self.parts
+
+    @property
+    def most(self) -> int:
+        """Terms of the longest part."""
+        return -(-self.terms // self.parts)
 
 
 def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
@@ -60,14 +68,17 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
         out[...] = target
         return
     x, y, biases = ordered(x), ordered(y), 1 if bias is None else bias.size // columns
-    n = Sizes(tuple(stack), rows, columns, x.shape[-1])
-    members = 1 if out.size * n.terms < SMALL else threads.get_num_threads()
-    strides = x.strides, y.strides, out.strides
-    kernel, padded = planned(n, (x.shape[:-2], y.shape[:-2]), strides, out.dtype, biases, members)
-    added = np.zeros((biases, padded), out.dtype)
+    n, strides = Sizes(tuple(stack), rows, columns, x.shape[-1]), (x.strides, y.strides, out.strides)
+    stacks, members = (x.shape[:-2], y.shape[:-2]), threads.get_num_threads()
+    kernel, padded, parts = planned(n, stacks, strides, out.dtype, biases, members)
+    added = np.zeros((biases + 1, padded), out.dtype)  # the last one: of all parts but the first
     if bias is not None:
-        added[:, :columns] = bias.reshape(-1, columns)
-    kernel.call(x, y, added, out)
+        added[:-1, :columns] = bias.reshape(-1, columns)
+    sums = out if parts == 1 else room((parts, *out.shape), out.dtype)
+    kernel.call(x, y, added, sums)
+    if parts > 1:
+        with np.errstate(all="ignore"):
+            np.add.reduce(sums, axis=0, out=out)
 
 
 def ordered(matrix: Array) -> Array:
@@ -85,26 +96,31 @@ def planned(
     dtype: np.dtype[Any],
     biases: int,
     members: int,
-) -> tuple[Step, int]:
-    """The kernel of products of matrices that lie so, in blocks for so many threads; and the length
-    of its biases. `stacks`: of the operands, before they are broadcast."""
+) -> tuple[Step, int, int]:
+    """The kernel of products of matrices that lie so, in blocks for so many threads; the length of
+    its biases; and its number of parts. `stacks`: of the operands, before they are broadcast."""
     size, apart = dtype.itemsize, [[one // dtype.itemsize for one in some] for some in strides]
-    how = kernel_of(n, apart[0][-1] == 1, apart[1][-1] != 1, dtype)
-    high, wide = blocks(n, how, size, members) if isinstance(how, Matmul) else (n.rows, how.width)
+    is_small = n.number * n.rows * n.columns * n.terms < SMALL
+    x_across, y_down = apart[0][-1] == 1, apart[1][-1] != 1
+    how = kernel_of(n, x_across, y_down, dtype)
+    if not is_small and (parts := parts_of(n, how)) > 1:
+        n = n._replace(parts=parts)
+        how = kernel_of(n, x_across, y_down, dtype)
+        apart[2] = [0] * len(n.stack) + [n.columns, 1]
+    high, wide = blocks(n, how, size, 1 if is_small else members) if isinstance(how, Matmul) else (n.rows, how.width)
     down, across, padded = -(-n.rows // high), -(-n.columns // wide), -(-n.columns // how.width) * how.width
-    begins = [placed(shape, some, n.stack) for shape, some in zip((*stacks, n.stack), apart, strict=True)]
-    begins.insert(2, np.arange(n.number) % biases * padded)
-    sizes: dict[str, Any] = {"rows": n.rows, "columns": n.columns, "terms": n.terms, "down": down, "across": across}
-    sizes |= {"high": high, "wide": wide, "places": np.ascontiguousarray(np.stack(begins, axis=1), np.int64)}
-    sizes |= {"x_apart": apart[0][-2 if apart[0][-1] == 1 else -1], "z_apart": apart[2][-2]}
-    sizes |= {"y_apart": apart[1][-2 if apart[1][-1] == 1 else -1]}
+    sizes: dict[str, Any] = {"rows": n.rows, "columns": n.columns, "down": down, "across": across}
+    sizes |= {"high": high, "wide": wide, "places": places(n, stacks, apart, biases, padded)}
+    sizes |= {"x_apart": apart[0][-2 if x_across else -1], "z_apart": apart[2][-2]}
+    sizes |= {"y_apart": apart[1][-1 if y_down else -2]}
     items, scratch = n.number * down * across, 0
     if isinstance(how, Matmul):
-        sizes |= {"panels": -(-n.terms // how.panel)}
+        sizes |= {"panels": -(-n.most // how.panel)}
         scratch = how.panel * (how.width if how.is_direct else wide + how.width) * size
-    grain = items if members == 1 else -(-items // (ROUNDS * members))
-    reason = f"{how.rows} rows, {items} blocks"
-    return step(emit if isinstance(how, Matmul) else emit_dots, how, sizes, items, grain, reason, scratch), padded
+    grain = items if is_small or members == 1 else -(-items // (ROUNDS * members))
+    reason = f"{how.rows} rows, {items} blocks" + f", {n.parts} parts" * (n.parts > 1)
+    made = step(emit if isinstance(how, Matmul) else emit_dots, how, sizes, items, grain, reason, scratch)
+    return made, padded, n.parts
 
 
 def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) -> Matmul | Dots:
@@ -114,10 +130,10 @@ def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) ->
     if n.rows <= DOTS and is_across and is_down and n.terms >= lanes:
         return Dots(cell, lanes, n.rows, min(n.columns, MOST, (registers - 3) // n.rows - 1))
     rows, across = tile(n.rows, n.columns, lanes, registers)
-    is_direct = not is_down and n.rows <= rows
-    panels = -(-n.terms // (DIRECT if is_direct else PANEL // dtype.itemsize))
-    side = 1 << min(lanes, n.terms // panels).bit_length() - 1 if is_down else 1
-    return Matmul(cell, lanes, rows, across, -(-n.terms // panels), is_across, is_down, side, is_direct)
+    is_direct = not is_down and n.rows <= 2 * rows
+    panels = -(-n.most // (DIRECT if is_direct else PANEL // dtype.itemsize))
+    side = 1 << min(lanes, n.terms // n.parts // panels).bit_length() - 1 if is_down else 1
+    return Matmul(cell, lanes, rows, across, -(-n.most // panels), is_across, is_down, side, is_direct)
 
 
 def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
@@ -127,7 +143,7 @@ def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]
     for some in (8, 4, 3, 2, 1):
         most = max(1, min(ROWS, (registers - 1) // some - 1, registers * 13 // 16 // some))
         high = -(-rows // -(-rows // most))
-        found.append((-(-rows // high) * -(-columns // (some * lanes)) * (high * some + LOADED), high, some))
+        found.append((-(-rows // high) * -(-columns // (some * lanes)) * (high * some + some + LOADED), high, some))
     return min(found, key=lambda one: one[0])[1:]
 
 
@@ -149,6 +165,23 @@ def blocks(n: Sizes, how: Matmul, size: int, members: int) -> tuple[int, int]:
         for down in {min(max(one, 1), tiles[0]) for one in wanted}:
             found.add((-(-tiles[0] // down) * how.rows, -(-tiles[1] // across) * how.width))
     return min(found, key=lambda block: (time(block), -block[0] * block[1]))
+
+
+def parts_of(n: Sizes, how: Matmul | Dots) -> int:
+    """Into how many parts products of few tiles and many terms are cut; of no number of threads."""
+    tiles = n.number * -(-n.rows // how.rows) * -(-n.columns // how.width)
+    return max(1, min(PARTS // tiles, n.terms // LONG))
+
+
+def places(n: Sizes, stacks: tuple[tuple[int, ...], ...], apart: list[list[int]], biases: int, padded: int) -> Array:
+    """Records of the products, part by part."""
+    first = np.arange(n.parts + 1) * n.terms // n.parts
+    x, y, z = (placed(shape, some, n.stack) for shape, some in zip((*stacks, n.stack), apart, strict=True))
+    part, which = np.divmod(np.arange(n.number), len(x))
+    begins = x[which] + first[part] * apart[0][-1], y[which] + first[part] * apart[1][-2]
+    bias = np.where(part == 0, which % biases, biases) * padded
+    written = np.arange(n.number) * n.rows * n.columns if n.parts > 1 else z
+    return np.stack([*begins, bias, written, np.diff(first)[part]], axis=1)
 
 
 def placed(shape: tuple[int, ...], apart: list[int], stack: tuple[int, ...]) -> Array:

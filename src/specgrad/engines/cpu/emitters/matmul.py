@@ -17,7 +17,7 @@ from .gemm import record, transposed
 from .weight_gradient import totals
 from .windows import copy, fill
 
-PLACES = 4  # words of a record of `places`
+PLACES = 5  # words of a record of `places`
 TOGETHER = 8  # tiles whose rows lie side by side that are copied together
 
 
@@ -38,7 +38,7 @@ class Matmul:
     side: int
     """Of squares of the right matrix that are transposed in registers; at most a panel's terms."""
     is_direct: bool
-    """Whether rows of the right matrix are read where they lie, since there is but one tile of rows
+    """Whether rows of the right matrix are read where they lie, since there are but few tiles of rows
     that they meet."""
 
     @property
@@ -49,8 +49,8 @@ class Matmul:
 
 def emit(how: Matmul, vector: int) -> Kernel:
     """args: x, y, bias, z, places, sizes; z = x·y + bias. An item is a block of rows by a block of
-    columns of one of several products. Of each product, `places` says where x, y, bias and z begin.
-    The bias has a number for each column, up to the end of a tile."""
+    columns of one of several products. Of each product, `places` says where x, y, bias and z begin,
+    and how many terms there are. The bias has a number for each column, up to the end of a tile."""
     return _Matmul(how, vector).kernel
 
 
@@ -60,7 +60,7 @@ class _Matmul:
         k = self.kernel = Kernel("matmul", vector)
         x, y, bias, z = (k.array(name, how.cell) for name in ("x", "y", "bias", "z"))
         places = k.array("places", WORD)
-        n = self.n = k.sizes("rows columns terms panels down across high wide x_apart y_apart z_apart")
+        n = self.n = k.sizes("rows columns panels down across high wide x_apart y_apart z_apart")
         self.pitch = how.panel + how.lanes if how.is_across else how.panel  # of copied rows, apart in a cache
         self.together = 1 if how.is_across else TOGETHER
         self.left = k.room(how.rows * self.pitch * self.together, how.cell)
@@ -68,12 +68,12 @@ class _Matmul:
         self.right = k.room(0, how.cell)  # as much as sizes say, behind all other scratch
         with k.loop(k.begin, k.end) as item:
             product, block = item.index // (n.down * n.across), item.index % (n.down * n.across)
-            x_at, y_at, bias_at, z_at = record(k, places, product, PLACES)
+            x_at, y_at, bias_at, z_at, terms = record(k, places, product, PLACES)
             self.x, self.y, self.bias, self.z = x + x_at, y + y_at, bias + bias_at, z + z_at
             row, column = block // n.across * n.high, block % n.across * n.wide
             columns = column, k.least(column + n.wide, n.columns)
             with k.loop(0, n.panels) as panel:
-                first, end = (n.terms * (panel.index + i) // n.panels for i in (0, 1))
+                first, end = (terms * (panel.index + i) // n.panels for i in (0, 1))
                 self._copy_right(columns, first, end - first)
                 last_row = k.least(row + n.high, n.rows)
                 with k.loop(row, last_row, how.rows * self.together) as some:
@@ -81,8 +81,8 @@ class _Matmul:
                     self._copy_left(rows, first, end - first)
                     with k.loop(*rows, how.rows) as tile, k.loop(*columns, how.width) as along:
                         left = self.left + (tile.index - some.index) * self.pitch
-                        terms = left, *self._right(along.index, column, first), end - first
-                        self._tile(tile.index, along.index, terms, panel.index.equals(0))
+                        factors = left, *self._right(along.index, column, first), end - first
+                        self._tile(tile.index, along.index, factors, panel.index.equals(0))
         k.finish()
 
     def _copy_right(self, columns: tuple[Value, Value], first: Value, count: Value) -> None:
@@ -144,7 +144,7 @@ class _Matmul:
             with k.when(~is_whole), k.loop(0, how.rows) as each:
                 k.store(k.load(source, k.least(tile.index + each.index, n.rows - 1)), target, each.index)
 
-    def _tile(self, row: Value, column: Value, terms: Any, is_first: Value) -> None:
+    def _tile(self, row: Value, column: Value, factors: Any, is_first: Value) -> None:
         """Add the products of a panel to a tile of the result, or to the bias."""
         k, how, n = self.kernel, self.how, self.n
         out = self.z + (row * n.z_apart + column)
@@ -156,7 +156,7 @@ class _Matmul:
             copy(k, out + each.index * n.z_apart, 1, self.tile + each.index * how.width, columns, how.lanes)
         before, between = k.select(is_first, self.bias + column, target), k.select(is_first, 0, apart)
         places = [(i, j) for i in range(how.rows) for j in range(0, how.width, how.lanes)]
-        sums = self._sums(*terms)
+        sums = self._sums(*factors)
         sums = [k.load(before, between * i + j, how.lanes) + one for (i, j), one in zip(places, sums, strict=True)]
         for (i, j), one in zip(places, sums, strict=True):
             k.store(one, target, apart * i + j)
@@ -195,11 +195,11 @@ def emit_dots(how: Dots, vector: int) -> Kernel:
     k = Kernel("dots", vector)
     x, y, bias, z = (k.array(name, how.cell) for name in ("x", "y", "bias", "z"))
     places = k.array("places", WORD)
-    n = k.sizes("columns terms across x_apart y_apart z_apart")
+    n = k.sizes("columns across x_apart y_apart z_apart")
     zeros = [k.number(how.cell, 0, how.lanes)] * (how.rows * how.width)
     with k.loop(k.begin, k.end) as item:
         column = item.index % n.across * how.width
-        x_at, y_at, bias_at, z_at = record(k, places, item.index // n.across, PLACES)
+        x_at, y_at, bias_at, z_at, terms = record(k, places, item.index // n.across, PLACES)
         rows = [x + (x_at + n.x_apart * i) for i in range(how.rows)]
         columns = [y + (y_at + k.least(column + j, n.columns - 1) * n.y_apart) for j in range(how.width)]
 
@@ -207,12 +207,12 @@ def emit_dots(how: Dots, vector: int) -> Kernel:
             left, right = ([k.load(one, at, lanes) for one in some] for some in (rows, columns))
             return [fma(k, a, b, sums[i * how.width + j]) for i, a in enumerate(left) for j, b in enumerate(right)]
 
-        whole = n.terms - n.terms % how.lanes
+        whole = terms - terms % how.lanes
         with k.loop(0, whole, how.lanes, zeros) as term:
             term.next = added(term.index, how.lanes, term.values)
         joined = totals(k, term.result)
         sums = [k.lane(joined[at // how.lanes], at % how.lanes) for at in range(len(zeros))]
-        with k.loop(whole, n.terms, carried=sums) as rest:
+        with k.loop(whole, terms, carried=sums) as rest:
             rest.next = added(rest.index, 0, rest.values)
         for j in range(how.width):
             with k.when(column + j < n.columns):
