@@ -38,8 +38,8 @@ class Matmul:
     side: int
     """Of squares of the right matrix that are transposed in registers; at most a panel's terms."""
     is_direct: bool
-    """Whether rows of the right matrix are read where they lie, since there are but few tiles of rows
-    that they meet."""
+    """Whether rows of the right matrix are read where they lie, since there are but few tiles of
+    rows that they meet."""
 
     @property
     def width(self) -> int:
