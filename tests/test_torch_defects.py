@@ -7,6 +7,8 @@ On a machine with a CUDA device and without pytest: python tests/test_torch_defe
 import copy
 import functools
 import itertools
+import multiprocessing
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -71,8 +73,21 @@ def show(index):
 
 
 def shown(index):
+    """The same for a test. Children of one server, which has imported torch and computed nothing,
+    begin at once; a CUDA device needs a fresh process."""
+    if HERE[index].device == "cpu" and "forkserver" in multiprocessing.get_all_start_methods():
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["numpy", "pytest", "specgrad.torch"])
+        child = context.Process(target=leave, args=(index,))
+        child.start()
+        child.join()
+        return child.exitcode == 1, f"exit code {child.exitcode}"
     done = subprocess.run([sys.executable, __file__, str(index)], capture_output=True, text=True)
     return done.returncode == 1 or "misaligned address" in done.stderr, done.stderr
+
+
+def leave(index):
+    os._exit(show(index))
 
 
 def never_reached(defect):
