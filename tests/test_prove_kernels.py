@@ -18,15 +18,16 @@ from typer.testing import CliRunner
 
 import specgrad as sg
 from specgrad.cli import app
-from specgrad.engines.cpu import gemm, steps, weight_gradient
+from specgrad.engines.cpu import gemm, matmul, steps, weight_gradient
 from specgrad.engines.cpu.codegen.combine import ArgMax, Max, Sum
 from specgrad.engines.cpu.emitters.gemm import Gemm, Packing
+from specgrad.engines.cpu.emitters.matmul import Matmul
 from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.prove import kernels, runner
 from specgrad.prove.interpreter import program
 from specgrad.prove.interpreter.domains import Floats, Infinity, Rationals
 from specgrad.prove.interpreter.memory import KINDS, SIZES, Fault, Memory, Undecided, reinterpret
-from specgrad.prove.kernels import compare, convolutions, pooling, weights
+from specgrad.prove.kernels import compare, convolutions, pooling, products, weights
 from specgrad.prove.kernels.cases import Case
 from specgrad.prove.kernels.domain import Symbols
 from specgrad.prove.kernels.forms import Form
@@ -116,6 +117,32 @@ def test_every_variant_of_the_kernels_of_convolution_is_among_the_cases(monkeypa
     assert {frozenset(), frozenset({"squares"}), frozenset({"beside"})} <= seen[Packing]
 
 
+def test_every_variant_of_the_kernels_of_products_is_among_the_cases(monkeypatch):
+    seen, plans, own = set(), set(), matmul.planned
+
+    def noted(emit, how):
+        if isinstance(how, Matmul):
+            seen.add((how.is_across, how.is_down, how.side > 1, how.is_direct, how.vectors > 1))
+        return SimpleNamespace(scratch=0, parameters=())
+
+    def watched(*given):
+        step, _, parts = own(*given)
+        plans.add((parts > 1, step.call.sizes.get("panels", 1) > 1))
+        raise compare.Unplanned
+
+    monkeypatch.setattr(steps, "compiled", noted)
+    monkeypatch.setattr(matmul, "planned", watched)
+    for emitter, number in itertools.product(("matmul", "dots"), range(kernels.GEOMETRIES)):
+        name, one = kernels.draw(np.random.default_rng([number, *emitter.encode()]), kernels.Task(emitter, number))
+        with uncompiled(dict(one.constants)), contextlib.suppress(compare.Unplanned):
+            kernels.BY_NAME[name].claim(one)
+    linear = {(True, True, True, False), (True, False, False, False), (True, False, False, True)}
+    transposed = {(False, False, False, False), (False, False, False, True)}
+    assert {had[:4] for had in seen} == linear | transposed
+    assert {had[4] for had in seen if had[1]} == {had[4] for had in seen if not had[1]} == {False, True}
+    assert plans == set(itertools.product((False, True), (False, True)))
+
+
 # planted faults
 
 FAULTS = {
@@ -173,6 +200,9 @@ BASES = [
     ("convolution", case("gemm", sg.Conv((2, 2), padding=1), ((1, 1, 2, 3), (1, 1, 2, 2)))),
     ("convolution_vjp", case("gemm", sg.Conv((2,), stride=2), ((1, 1, 5), (1, 1, 2)))),
     ("weighted_sum", case("weights", sg.MaxPool((2, 2), stride=1, ties="all"), (1, 3, 4), VECTOR=16)),
+    ("product", case("matmul", sg.Linear(), ((3, 5), (6, 5), (6,)), PANEL=16, DOTS=0, FORMATS={})),
+    ("product_vjp", case("matmul", sg.Linear(), ((3, 5), (6, 5)), DIRECT=2, FORMATS={})),
+    ("product", case("dots", sg.Linear(), ((2, 6), (3, 6), (3,)), FORMATS={})),
 ]
 EACH = effort(5, 16)  # mutants of a kernel
 PREDICATES = {"icmp": ("eq", "ne", "slt", "sle", "sgt", "sge"), "fcmp": ("oeq", "ogt", "oge", "olt", "ole", "une")}
@@ -271,7 +301,7 @@ def outcomes(name, one, make, monkeypatch):
 
     ran = compare.ran
     with monkeypatch.context() as patched:
-        for module in (pooling, weights, convolutions):
+        for module in (pooling, weights, convolutions, products):
             patched.setattr(module, "ran", instead)
         return verdict(name, one, make), left
 

@@ -2,7 +2,7 @@
 
 Emitted kernels are interpreted over symbols (symbols.py) in the engine's own plans (plans.py), with
 every load and store checked. The results are compared with the specification over the same symbols
-(pooling.py, weights.py, convolutions.py).
+(pooling.py, weights.py, convolutions.py, products.py).
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy as np
 
 from ..interpreter.memory import Fault, Undecided
 from ..statement import Found, Statement, Verdict
-from . import convolutions, machine, pooling, weights
+from . import convolutions, machine, pooling, products, weights
 from .cases import Case, drawn
 from .compare import Differs, Unplanned
 from .optimised import Optimised
@@ -38,6 +38,8 @@ EMITTERS = {
     "weights": ("weighted_sum",),
     "gemm": ("convolution", "convolution_vjp"),
     "weight_gradient": ("convolution_weight_vjp",),
+    "matmul": ("product", "product_vjp", "product_weight_vjp"),
+    "dots": ("product",),
     "optimised": (),
     "compiled": ("special_values",),
 }
@@ -65,6 +67,9 @@ STATEMENTS = [
     Statement("convolution: the sum of each window's cells times weights, and the bias", convolutions.convolution),
     Statement("convolution, VJP: the cotangents of a cell's windows times weights", convolutions.convolution_vjp),
     Statement("convolution, VJP in the weight: cotangents times cells", convolutions.convolution_weight_vjp),
+    Statement("product of matrices: the sum of a row's cells times a column's, and the bias", products.product),
+    Statement("product, VJP: cotangents times the cells of the other matrix", products.product_vjp),
+    Statement("product, VJP in the weight: the same", products.product_weight_vjp),
     Statement("3×3 max: value, index and VJP for each of the 7,087,261 weak orders of nine cells", machine.every_order),
     Statement(
         "every arrangement of -inf, -1, -0, 0, 1, inf, NaN: value, index and VJP, all bits", machine.special_values

@@ -15,8 +15,11 @@ from ...ops import (
     AdaptiveMaxPool,
     AvgPool,
     Conv,
+    ConvTranspose,
     GlobalAvgPool,
     GlobalMaxPool,
+    Linear,
+    Matmul,
     MaxPool,
     SmoothMaxPool,
 )
@@ -35,7 +38,7 @@ class Case(NamedTuple):
     emitter: str
     op: Any
     shape: Any
-    """The shape of the operand, or the shapes of two operands."""
+    """The shape of the operand, or the shapes of several operands."""
     dtype: str
     order: tuple[int, ...]
     """The operand's axes in the order of memory."""
@@ -123,6 +126,29 @@ def convolution(random: Any, most: int = 1) -> tuple[Any, tuple[Shape, Shape]]:
         return op, shapes
 
 
+def product(random: Any, most: int, shares: bool) -> tuple[Any, tuple[Shape, ...]]:
+    """A product of matrices of at most `most` rows: a linear map, a convolution with one window of
+    the whole image, its transpose, or, if `shares`, stacks that are broadcast."""
+    rows, columns, terms = (int(random.integers(1, n)) for n in (most + 1, 24, 24))
+    kind = int(random.integers(4 if shares else 3))
+    if kind == 3:
+        stack = tuple(map(int, random.integers(1, 3, random.integers(0, 3))))
+        x, y = ([1 if random.random() < 0.2 else n for n in stack[random.integers(0, len(stack) + 1) :]] for _ in "xy")
+        return Matmul(), ((*x, rows, terms), (*y, terms, columns))
+    if kind == 2:
+        shapes: tuple[Shape, ...] = (rows, terms), (columns, terms), (columns,)
+        return Linear(), shapes[: int(random.integers(2, 4))]
+    kernel, groups = tuple(map(int, random.integers(1, 4, random.integers(1, 3)))), int(random.integers(1, 3))
+    read, written = (int(random.integers(1, 4)) for _ in range(2))
+    image, bias = (rows, groups * read), (groups * written,)
+    if kind == 1:
+        shapes = (*image, *[1] * len(kernel)), (groups * read, written, *kernel), bias
+    else:
+        shapes = (*image, *kernel), (groups * written, read, *kernel), bias
+    op: Any = (ConvTranspose if kind == 1 else Conv)(kernel, groups=groups)
+    return op, shapes[: int(random.integers(2, 4))]
+
+
 def drawn(random: Any, claim: str, emitter: str) -> Case:
     """A case for a claim, of a kind that the planner usually gives to this emitter."""
     claim = claim.removeprefix("exact_")
@@ -131,6 +157,9 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
     if emitter in ("gemm", "weight_gradient"):
         op, shapes = convolution(random, 3)
         return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), _blockings(random))
+    if emitter in ("matmul", "dots"):
+        op, factors = product(random, 4 if emitter == "dots" else 9, claim == "product")
+        return Case(emitter, op, factors, str(random.choice(["float32", "float64"])), (), _tilings(random, emitter))
     if claim.startswith("weighted") or claim == "log_sum_exp":
         smooth = claim == "log_sum_exp" or random.random() < 0.5
         op, shape = sliding(random, SmoothMaxPool if smooth else MaxPool, False, shares=True)
@@ -174,6 +203,13 @@ def _blockings(random: Any) -> tuple[tuple[str, Any], ...]:
     drawn |= {"BETWEEN": int(random.choice([-1000, 1000])), "MET": int(random.integers(0, 3))}
     drawn |= {"SMALL": int(random.choice([0, 1 << 21])), "SKIPS": int(random.random() < 0.3)}
     return (*drawn.items(), ("FORMATS", {}))
+
+
+def _tilings(random: Any, emitter: str) -> tuple[tuple[str, Any], ...]:
+    """Constants with which products have small tiles, several panels, blocks and parts."""
+    drawn = {"PANEL": int(random.choice([16, 48])), "NEAR": int(random.choice([1, 400])), "DIRECT": 3}
+    drawn |= {"ROWS": int(random.integers(2, 6)), "LONG": int(random.choice([4, 99])), "SMALL": 0}
+    return (*drawn.items(), ("DOTS", 4 if emitter == "dots" else 0), ("FORMATS", {}))
 
 
 def laid(case: Case) -> Any:

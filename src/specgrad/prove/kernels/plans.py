@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ...engines.cpu import bilinear, gemm, limits, pools, steps, weight_gradient, weighted
+from ...engines.cpu import bilinear, gemm, limits, matmul, pools, steps, weight_gradient, weighted
 from ...engines.cpu.codegen import combine
 from ...engines.cpu.codegen.builder import CELLS, F32, Cell, Kernel, Value
 from ...engines.cpu.codegen.thread_pool import address
@@ -22,10 +22,10 @@ from ..interpreter.memory import SIZES, Allocation, disjoint
 from ..interpreter.program import Program
 from .symbols import Table, Word, pointwise
 
-PLANNERS = (steps, limits, bilinear, gemm, weight_gradient, combine)
+PLANNERS = (steps, limits, bilinear, gemm, matmul, weight_gradient, combine)
 CACHES: tuple[Any, ...] = (
     *(steps.compiled, pools.pool_of, pools.contiguous_pool, weighted.weighted_of),
-    *(bilinear.plan, gemm.product, weight_gradient.gradient),
+    *(bilinear.plan, gemm.product, matmul.planned, weight_gradient.gradient),
 )
 
 
