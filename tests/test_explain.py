@@ -190,6 +190,13 @@ def test_explain_draws_the_weights_gradient_of_a_convolution():
         ("AdaptiveAvgPool --input 30,30 --output-size 7,7", ["bins", "bins", "runs"]),
         ("MinPool --input 64,112,112 --kernel 3,3 --stride 2", ["direct", "direct", "winners", "phases"]),
         ("SmoothMaxPool --input 8,8 --kernel 2,2 --beta 2", ["tiles", "weights", "phases"]),
+        ("Conv --input 8,8 --kernel 2,2", ["gemm", "gemm", "gemm", "gemm", "weight_gradient"]),
+        ("ConvTranspose --input 9,8,7 --weight 8,6,3 --stride 2", ["gemm", "gemm", "gemm", "gemm", "weight_gradient"]),
+        ("Conv --input 16,8,12,12 --weight 8,2,3,3 --groups 4", ["gemm", "gemm", "gemm", "gemm", "weight_gradient"]),
+        ("Conv --input 32,8,5,5 --weight 9,8,5,5", ["matmul", "matmul", "matmul"]),
+        ("ConvTranspose --input 32,8,1,1 --weight 8,9,5,5", ["matmul", "matmul", "matmul"]),
+        ("Linear --input 64,100 --weight 90,100", ["matmul", "matmul", "matmul"]),
+        ("Linear --input 4,8", ["NumPy", "NumPy", "NumPy"]),
     ],
 )
 def test_explain_says_what_the_engine_chose(words, walks):
@@ -199,7 +206,23 @@ def test_explain_says_what_the_engine_chose(words, walks):
     assert found == walks, result.output
 
 
-def test_explain_says_who_runs_what_has_no_kernels():
-    assert "runs: convolution" in run("Conv", "--input", "8,8", "--kernel", "2,2", "--engine").output
+def test_explain_says_what_runs_nothing():
     assert "no cells" in run("AvgPool", "--input", "0,64", "--kernel", "2", "--stride", "1", "--engine").output
-    assert "the kernel spans 5" in run("MaxPool", "--input", "2,2", "--kernel", "5,5", "--engine").output
+    assert "no cells" in run("Linear", "--input", "0,64", "--weight", "9,64", "--engine").output
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        ("MaxPool --input 2,2 --kernel 5,5 --engine", "the kernel spans 5"),
+        ("MaxPool --input 2,2 --weight 2,2 --engine", "max_pool has none"),
+        ("MaxPool --input 9,9 --groups 2 --engine", "takes no groups"),
+        ("Conv --input 1,1,9,9 --weight 1,1,2,2", "only with --engine"),
+        ("Conv --input 1,4,9,9 --weight 4,2,3,3 --engine", "reads 2 channels"),
+        ("Linear --input 9,9 --weight 9 --engine", "must have the form"),
+    ],
+)
+def test_bad_shapes_of_a_schedule_are_told(words, told):
+    result = run(*words.split())
+    assert result.exit_code == 2
+    assert told in re.sub(r"[\s│]+", " ", result.output)

@@ -77,8 +77,7 @@ def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None)
         raise refusal(ArgumentError, "explain", "op", op, rule, "give a pooling operator, a convolution or Linear")
     arrays = tuple(np.asarray(x) for x in operands)
     if isinstance(op, Bilinear) and len(arrays) == 1:
-        channels = arrays[0].shape[-1:] if isinstance(op, Linear) else op.weight_kernel()[0]
-        arrays = (*arrays, _weight((2, *channels) if isinstance(op, Linear) else (1, 1, *channels)))
+        arrays = (*arrays, _weight(weight_shape(op, arrays[0].shape)))
     shape = op.output_shape(*(x.shape for x in arrays))
     cell = (0,) * len(shape) if output is None else tuple(output)
     if len(cell) != len(shape) or any(not 0 <= i < n for i, n in zip(cell, shape, strict=True)):
@@ -105,6 +104,12 @@ def distinct(shape: tuple[int, ...]) -> Array:
     """Distinct small integers in a fixed shuffled order, about half of them negative."""
     size = int(np.prod(shape))
     return (np.random.default_rng(size).permutation(size) - size // 2).reshape(shape).astype(np.float64)
+
+
+def weight_shape(op: Bilinear, x: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape of a weight where none is given: two outputs of a linear map, one channel of a
+    convolution."""
+    return (2, *x[-1:]) if isinstance(op, Linear) else (1, 1, *op.weight_kernel()[0])
 
 
 def _weight(shape: tuple[int, ...]) -> Array:

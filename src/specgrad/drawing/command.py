@@ -18,7 +18,7 @@ from ..operator import Operator
 from ..ops import OPERATORS
 from ..ops.conv import Bilinear
 from ..ops.pool import Pool
-from . import Explanation, distinct
+from . import Explanation, distinct, weight_shape
 from . import explain as explained
 from .window import Array
 
@@ -58,18 +58,27 @@ def explain(
     engine: Annotated[
         bool, typer.Option("--engine", help="Print the kernels that the CPU engine chooses, with reasons.")
     ] = False,
+    weight: Annotated[
+        str | None, typer.Option(help="With --engine: shape of the weight; --input is then the input's whole shape.")
+    ] = None,
+    groups: Annotated[int | None, typer.Option(help="groups of a convolution.")] = None,
 ) -> None:
     """Draw the cells that an output reads, its value, and the gradients of these cells."""
     console = Console()
     try:
-        op = _operator(operator, len(numbers(input, "--input") or ()), locals())
+        lengths, weights = numbers(input, "--input") or (), numbers(weight, "--weight")
+        if weights is not None:
+            if not engine:
+                raise typer.BadParameter("--weight: only with --engine; drawings have one channel")
+            kernel = kernel or ",".join(map(str, weights[2:])) or None
+        op = _operator(operator, len(lengths), locals())
+        has_channel = isinstance(op, Bilinear) and op.name != "linear" and weights is None  # which is not given
         if engine:
-            console.print(_schedule(op, numbers(input, "--input") or ()), markup=False, highlight=False, soft_wrap=True)
+            text = _schedule(op, (1, *lengths) if has_channel else lengths, weights)
+            console.print(text, markup=False, highlight=False, soft_wrap=True)
             return
-        x = _input(numbers(input, "--input") or (), values)
-        found = explained(
-            op, x[None] if isinstance(op, Bilinear) and op.name != "linear" else x, output=numbers(at, "--at")
-        )
+        x = _input(lengths, values)
+        found = explained(op, x[None] if has_channel else x, output=numbers(at, "--at"))
         _show(found, console)
         for path, suffix in ((svg, ".svg"), (png, ".png")):
             if path is not None:
@@ -85,17 +94,26 @@ def _save(found: Explanation, path: Path, suffix: str) -> None:
         raise typer.BadParameter(f"the drawing is not written: {error}") from None
 
 
-def _schedule(op: Any, shape: tuple[int, ...]) -> str:
-    """The kernels that the CPU engine has chosen for float32 arrays of this shape, and why."""
-    title = f"{op!r}\nkernels of the CPU engine for contiguous float32 arrays of shape {shape}:"
-    if isinstance(op, Pool):
-        op.output_shape(shape)  # refuses what does not fit
-    plan = dispatch.load("cpu").plan(op, shape, np.dtype(np.float32))
+def _schedule(op: Any, shape: tuple[int, ...], weight: tuple[int, ...] | None) -> str:
+    """The kernels that the CPU engine has chosen for float32 arrays of these shapes, and why."""
+    shapes = [shape]
+    if isinstance(op, Bilinear):
+        shapes.append(weight_shape(op, shape) if weight is None else weight)
+    elif weight is not None:
+        raise typer.BadParameter(f"--weight: {op.name} has none")
+    op.output_shape(*shapes)  # refuses what does not fit
+    of = " and ".join(map(str, shapes))
+    title = f"{op!r}\nkernels of the CPU engine for contiguous float32 arrays of shape {of}:"
+    plan = dispatch.load("cpu").plan(op, tuple(shapes), np.dtype(np.float32))
     if isinstance(plan, str):
         return f"{title}\n{plan}"
-    lines = [(rule if not turn else "", step) for rule, steps in plan.items() for turn, step in enumerate(steps)]
-    width = max(len(rule) for rule, _ in lines)
-    return "\n".join([title, *(f"{rule:{width}}  {step.walk:8} {step.reason}" for rule, step in lines)])
+    lines = [
+        (rule if not turn else "", *words)
+        for rule, steps in plan.items()
+        for turn, words in enumerate([(step.walk, step.reason) for step in steps] or [("NumPy", "small products")])
+    ]
+    widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
+    return "\n".join([title, *(f"{rule:{widths[0]}}  {walk:{widths[1]}}  {why}" for rule, walk, why in lines)])
 
 
 def _show(found: Explanation, console: Console) -> None:
@@ -142,7 +160,7 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
         words["ceil_mode"] = True
     if not given["count_include_pad"]:
         words["count_include_pad"] = False
-    words.update({name: given[name] for name in ("ties", "beta", "p") if given[name] is not None})
+    words.update({name: given[name] for name in ("ties", "beta", "p", "groups") if given[name] is not None})
     try:
         return kind(**words)
     except TypeError:

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from ...geometry import Shape
+from ...ops.conv import Bilinear
+
 # moves, norms and prepared enter what they run elsewhere
 from . import convolution, fallback, moves, network, norms, pooling, prepared  # noqa: F401
 from .codegen import CodegenError
@@ -87,12 +90,14 @@ def jvp(op: Any, operands: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[
     return value, push(op, operands, kept, tangents)
 
 
-def plan(op: Any, shape: tuple[int, ...], dtype: Any) -> dict[str, Any] | str:
+def plan(op: Any, shapes: tuple[Shape, ...], dtype: Any) -> dict[str, Any] | str:
     """The kernels of an operator, by what they compute; or in words why there are none, or what
     runs in their place."""
     found = part(op.__class__)
-    if 0 in shape:
-        return "runs nothing: the array has no cells"
+    if any(0 in shape for shape in (*shapes, op.output_shape(*shapes))):
+        return "runs nothing: an array has no cells"
     if found is pooling:
-        return pooling.refuses_arrays(op, dtype, shape) or pooling.plan(op, shape, dtype)
+        return pooling.refuses_arrays(op, dtype, shapes[0]) or pooling.plan(op, shapes[0], dtype)
+    if found and isinstance(op, Bilinear):
+        return convolution.kernels(op, shapes, dtype)
     return f"runs: {found.TAKES}" if found else f"does not run {op.__class__.__name__}: the specification does"

@@ -18,13 +18,14 @@ of each operand and result in float32.
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from ... import threads
-from ...geometry import Adaptive
+from ...geometry import Adaptive, Shape
 from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
 from . import matmul
@@ -35,7 +36,7 @@ from .network import RULES, Rule
 from .operands import handed_over
 from .passes import Fold
 from .schedule import chain
-from .steps import Chain
+from .steps import Chain, Step
 from .weight_gradient import gradient
 
 
@@ -45,9 +46,7 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
     every column cell added to the cell that it was read from, + bias."""
     source, weight = laid(source), laid(weight)
     if p.single:
-        matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
-        matrix = matrix.transpose(0, 2, 1) if forward else matrix
-        given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
+        given, matrix, made = factors(p, forward, source, weight, out)
         if bias is not None:  # one number for all cells of a channel
             bias = np.repeat(bias, made.shape[-1] * p.groups // bias.size).reshape(p.groups, -1)
         matmul.product(given, matrix, made, bias)
@@ -65,15 +64,49 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
     """out[group] = Σ over images of N · columns(wide)ᵀ."""
     wide, narrow = laid(wide), laid(narrow)
     if p.single:
-        matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
-        columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
-        matmul.product(narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix)
+        matmul.product(*outer_factors(p, wide, narrow, out))
         return
     is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
     skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())
     shared_out(gradient, threads.get_num_threads(), p, wide.dtype, skips)(wide, narrow, out)
     if is_seen and np.isnan(out.min(initial=0)):
         shared_out(gradient, threads.get_num_threads(), p, wide.dtype, True)(wide, narrow, out)
+
+
+def factors(p: Plan, forward: bool, source: Array, weight: Array, out: Array) -> tuple[Array, Array, Array]:
+    """Both matrices of `product_of`, and their product, where one window is a whole image."""
+    matrix = weight.reshape(p.groups, p.narrow_channels, p.columns)
+    given, made = (array.reshape(p.images, p.groups, -1).swapaxes(0, 1) for array in (source, out))
+    return given, matrix.transpose(0, 2, 1) if forward else matrix, made
+
+
+def outer_factors(p: Plan, wide: Array, narrow: Array, out: Array) -> tuple[Array, Array, Array]:
+    """The same of `weight_of`."""
+    columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
+    matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
+    return narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix
+
+
+def kernels(op: Any, shapes: tuple[Shape, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:
+    """The kernels that run on contiguous finite operands of these shapes, one after the other, by
+    what they compute; none where NumPy computes small products."""
+    p, members = plan(op, *shapes[:2]), threads.get_num_threads()
+    if p.single:
+        x, weight, y = (unread(shape, dtype) for shape in (*shapes[:2], op.output_shape(*shapes)))
+        wide, narrow = (y, x) if p.transposed else (x, y)
+        triples = factors(p, not p.transposed, x, weight, y), factors(p, p.transposed, y, weight, x)
+        steps = [matmul.kernels(*three) for three in (*triples, outer_factors(p, wide, narrow, weight))]
+    else:
+        products = [shared_out(product, members, p, forward != p.transposed, dtype, False) for forward in (True, False)]
+        found = [*((one.packing, one.step) for one in products), (shared_out(gradient, members, p, dtype, False).step,)]
+        steps = [tuple(step for step in some if step is not None) for some in found]
+    return dict(zip(("value", "VJP in x", "VJP in weight"), steps, strict=True))
+
+
+def unread(shape: Shape, dtype: np.dtype[Any]) -> Array:
+    """An array that lies whole, of which nobody reads a cell, in no memory."""
+    apart = [math.prod(shape[axis + 1 :]) * dtype.itemsize for axis in range(len(shape))]
+    return np.lib.stride_tricks.as_strided(np.empty(1, dtype), shape, apart, writeable=False)
 
 
 @functools.lru_cache(maxsize=256)

@@ -173,8 +173,10 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     scratch = (cells * (chunk + skips) + tile.cells * (1 + skips)) * item + part * held
     cuts = bool(met < MET * every_tap)
     how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
-    kind = "vectors" + " of channels" * tile.is_turned
-    reason = f"{tile.rows} rows of {tile.vectors} {kind}, {len(tables['bands'])} bands"
+    reason = f"tiles of {tile.rows} channels × {tile.vectors} vectors of cells"
+    if tile.is_turned:
+        reason = f"short rows: tiles of {tile.rows} cells × {tile.vectors} vectors of channels"
+    reason += f", {len(tables['bands'])} bands"
     tasks = grain(p, around * parts, max(TASKS, 2 * most))
     final = step(emit, how, sizes | tables, around * parts, tasks, reason, scratch)
     return Product(packing, begins[-1], target, blocks * tile.channels, final, made < out_cells)

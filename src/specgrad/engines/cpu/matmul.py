@@ -55,7 +55,7 @@ class Sizes(NamedTuple):
 def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     """out = x·y + bias, for matrices or stacks of matrices, float32 or float64. The bias has a
     number for each column, of all matrices alike or of each."""
-    *stack, rows, columns = out.shape
+    rows, columns = out.shape[-2:]
     if rows * columns * x.shape[-1] <= FEW or not out.size:
         np.matmul(x, y, out=out)
         if bias is not None:
@@ -68,9 +68,7 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
         out[...] = target
         return
     x, y, biases = ordered(x), ordered(y), 1 if bias is None else bias.size // columns
-    n, strides = Sizes(tuple(stack), rows, columns, x.shape[-1]), (x.strides, y.strides, out.strides)
-    stacks, members = (x.shape[:-2], y.shape[:-2]), threads.get_num_threads()
-    kernel, padded, parts = planned(n, stacks, strides, out.dtype, biases, members)
+    kernel, padded, parts = foreseen(x, y, out, biases)
     added = np.zeros((biases + 1, padded), out.dtype)  # the last one: of all parts but the first
     if bias is not None:
         added[:-1, :columns] = bias.reshape(-1, columns)
@@ -79,6 +77,19 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     if parts > 1:
         with np.errstate(all="ignore"):
             np.add.reduce(sums, axis=0, out=out)
+
+
+def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> tuple[Step, int, int]:
+    """What `planned` plans for matrices that lie as these do."""
+    *stack, rows, columns = out.shape
+    n, strides = Sizes(tuple(stack), rows, columns, x.shape[-1]), (x.strides, y.strides, out.strides)
+    return planned(n, (x.shape[:-2], y.shape[:-2]), strides, out.dtype, biases, threads.get_num_threads())
+
+
+def kernels(x: Array, y: Array, out: Array) -> tuple[Step, ...]:
+    """The kernel of `product` for matrices that are `ordered`, if one runs; no cell is read."""
+    is_few = out.shape[-2] * out.shape[-1] * x.shape[-1] <= FEW
+    return () if is_few else (foreseen(x, y, out)[0],)
 
 
 def ordered(matrix: Array) -> Array:
@@ -118,7 +129,10 @@ def planned(
         sizes |= {"panels": -(-n.most // how.panel)}
         scratch = how.panel * (how.width if how.is_direct else wide + how.width) * size
     grain = items if is_small or members == 1 else -(-items // (ROUNDS * members))
-    reason = f"{how.rows} rows, {items} blocks" + f", {n.parts} parts" * (n.parts > 1)
+    reason = f"few rows: {how.rows} rows × {how.width} columns at a time, lanes along terms, nothing is copied"
+    if isinstance(how, Matmul):
+        reason = f"tiles of {how.rows} rows × {how.vectors} vectors, {items} blocks"
+    reason += f", {n.parts} parts" * (n.parts > 1)
     made = step(emit if isinstance(how, Matmul) else emit_dots, how, sizes, items, grain, reason, scratch)
     return made, padded, n.parts
 

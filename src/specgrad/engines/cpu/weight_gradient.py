@@ -112,8 +112,10 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
         cells += out_blocks * block.channels * (length + slots * block.rows)
     else:
         cells += (block.rows + 1) * length
-    kind = "vectors of channels" if is_turned else "terms"
-    reason = f"{block.rows} rows of {block.vectors} {kind}, {bands} bands, {shares}×{out_parts}×{every} parts"
+    reason = f"few channels: tiles of {block.rows} channels × {block.vectors} terms, lanes along cells"
+    if is_turned:
+        reason = f"tiles of {block.rows} terms × {block.vectors} vectors of channels"
+    reason += f", {bands} bands, {shares}×{out_parts}×{every} parts"
     made = step(emit, how, sizes | tables, items, grain(p, items, 64), reason, cells * item)
     return Gradient(shares, taps, p.taps, made)
 
