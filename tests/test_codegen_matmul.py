@@ -124,6 +124,10 @@ def test_machine_code_adds_up_whole_numbers_exactly_on_any_number_of_threads(see
     random = np.random.default_rng(seed)
     for n in range(CASES // 4):
         x, y, shape, bias = drawn(random, *((9, 40, 9000) if n % 3 == 0 else (90, 200, 300)))
+        if random.random() < 0.3:  # few columns
+            x, y = y.swapaxes(-1, -2), x.swapaxes(-1, -2)
+            shape = (*shape[:-2], *shape[:-3:-1])
+            bias = None if bias is None else random.integers(-9, 10, shape[-1])
         dtype = ("float32", "float64")[random.integers(2)]
         operands = [one if one is None else one.astype(dtype, order="K") for one in (x, y, bias)]
         if random.random() < 0.3:
@@ -145,6 +149,39 @@ def test_no_bit_depends_on_the_number_of_threads():
             with sg.num_threads(n):
                 found.append([sg.linear(x, weight).tobytes(), sg.matmul(x, np.ascontiguousarray(weight.T)).tobytes()])
         assert all(one == found[0] for one in found)
+
+
+@pytest.mark.parametrize(
+    ("rows", "columns", "terms"), [(3, 2, 171), (20, 20, 20), (5, 7, 40), (90, 3, 70), (90, 70, 80)]
+)
+def test_no_bit_depends_on_how_the_result_lies(rows, columns, terms):
+    random = np.random.default_rng(0)
+    x, y = random.standard_normal((4, rows, terms), np.float32), random.standard_normal((terms, columns), np.float32)
+    expected = sg.matmul(x, y)
+    for out in (
+        np.empty_like(expected, order="F"),
+        np.empty((columns, rows, 4), np.float32).T,
+        np.empty((4, rows, 2 * columns), np.float32)[..., ::2],
+        np.empty((4, rows, 2 * columns), np.float32)[..., :columns],
+    ):
+        sg.Matmul()(x, y, out=out)
+        assert np.array_equal(out, expected), out.strides
+
+
+def test_sizes_share_few_kernels():
+    def kinds(sizes):
+        return {
+            matmul.kernel_of(one, True, is_down, np.dtype(np.float32)) for one in sizes for is_down in (True, False)
+        }
+
+    assert len(kinds(matmul.Sizes((), 97, 200, n) for n in range(1, 3000))) < 40
+    assert len(kinds(matmul.Sizes((), n, 200, 784) for n in range(1, 300))) < 40
+
+
+def test_a_broadcast_stack_is_not_copied():
+    base = np.arange(128.0 * 256).reshape(128, 256)[:, ::2]
+    assert matmul.ordered(np.broadcast_to(base, (400, 3, 128, 128))).nbytes == base.size * base.itemsize
+    assert matmul.ordered(np.broadcast_to(base[:, None], (128, 3, 128))).shape == (128, 3, 128)
 
 
 def test_a_product_may_be_written_over_an_operand():

@@ -153,17 +153,20 @@ def test_what_does_not_compile_falls_to_the_specification_with_a_warning(op, mon
     assert [a.tolist() for a in got] == [a.tolist() for a in expected]
 
 
-def test_relu_is_numpys_where_its_kernel_does_not_compile(monkeypatch):
+@pytest.mark.filterwarnings("error")
+def test_relu_and_products_are_numpys_where_their_kernels_do_not_compile(monkeypatch):
     monkeypatch.setattr(steps, "cached", refused)
     for cache in CACHES:
         cache.cache_clear()
-    x = np.linspace(-2, 2, network.FEW + 1)
+    x, y = np.linspace(-2, 2, network.FEW + 1), np.arange(900.0).reshape(30, 30)
     try:
         got = sg.relu(x), *sg.Relu().vjp((x,), x)
+        products = sg.matmul(y, y), sg.linear(y, y.T, y[0]) - y[0]
     finally:
         for cache in CACHES:
             cache.cache_clear()
     assert all(np.array_equal(a, np.where(x > 0, x, 0)) for a in got)
+    assert all(np.array_equal(a, y @ y) for a in products)
 
 
 def test_a_kernel_that_was_refused_is_not_tried_again(monkeypatch):

@@ -15,6 +15,7 @@ import numpy as np
 from ... import threads
 from ...memory import Array, room
 from .bilinear import SMALL
+from .codegen import CodegenError
 from .codegen.builder import CELLS
 from .emitters.matmul import Dots, Matmul, emit, emit_dots
 from .gemm import ROWS, vectors
@@ -57,9 +58,12 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     number for each column, of all matrices alike or of each."""
     rows, columns = out.shape[-2:]
     if rows * columns * x.shape[-1] <= FEW or not out.size:
-        np.matmul(x, y, out=out)
-        if bias is not None:
-            out += bias[..., None, :]
+        delivered(np.matmul(x, y), bias, out)
+        return
+    if columns < rows and (columns == 1 or columns <= DOTS and x.shape[-1] * x.itemsize > PANEL):
+        target = room((*out.shape[:-2], columns, rows), out.dtype)  # transposed, since lanes run along columns
+        product(y.swapaxes(-1, -2), x.swapaxes(-1, -2), target)
+        delivered(target.swapaxes(-1, -2), bias, out)
         return
     is_apart = not any(np.may_share_memory(out, one) for one in (x, y))
     if out.strides[-1] != out.itemsize or not out.flags.aligned or not is_apart:
@@ -68,7 +72,13 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
         out[...] = target
         return
     x, y, biases = ordered(x), ordered(y), 1 if bias is None else bias.size // columns
-    kernel, padded, parts = foreseen(x, y, out, biases)
+    if rows <= DOTS and x.strides[-1] != x.itemsize != y.strides[-1]:
+        x = x.copy()  # whose terms lie side by side then, as those of y
+    try:
+        kernel, padded, parts = foreseen(x, y, out, biases)
+    except CodegenError:
+        delivered(np.matmul(x, y), bias, out)
+        return
     added = np.zeros((biases + 1, padded), out.dtype)  # the last one: of all parts but the first
     if bias is not None:
         added[:-1, :columns] = bias.reshape(-1, columns)
@@ -77,6 +87,14 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     if parts > 1:
         with np.errstate(all="ignore"):
             np.add.reduce(sums, axis=0, out=out)
+
+
+def delivered(found: Array, bias: Array | None, out: Array) -> None:
+    """Write a product that lies elsewhere, whose bits thus depend on no layout of `out`."""
+    if bias is None:
+        out[...] = found
+    else:
+        np.add(found, bias[..., None, :], out=out)
 
 
 def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> tuple[Step, int, int]:
@@ -96,7 +114,9 @@ def ordered(matrix: Array) -> Array:
     """A matrix whose rows or columns lie side by side, and all numbers whole cells apart."""
     size, strides = matrix.itemsize, matrix.strides
     is_plain = size in strides[-2:] and matrix.flags.aligned and not any(apart % size for apart in strides)
-    return matrix if is_plain else matrix.copy()
+    if is_plain:
+        return matrix
+    return matrix[tuple(slice(1 if apart == 0 else None) for apart in strides[:-2])].copy()
 
 
 @functools.lru_cache(maxsize=256)
@@ -146,8 +166,9 @@ def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) ->
     rows, across = tile(n.rows, n.columns, lanes, registers)
     is_direct = not is_down and n.rows <= 2 * rows
     panels = -(-n.most // (DIRECT if is_direct else PANEL // dtype.itemsize))
+    panel = 1 << (-(-n.most // panels) - 1).bit_length()  # few different ones, each of which is compiled
     side = 1 << min(lanes, n.terms // n.parts // panels).bit_length() - 1 if is_down else 1
-    return Matmul(cell, lanes, rows, across, -(-n.most // panels), is_across, is_down, side, is_direct)
+    return Matmul(cell, lanes, rows, across, panel, is_across, is_down, side, is_direct)
 
 
 def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
