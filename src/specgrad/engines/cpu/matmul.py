@@ -60,7 +60,7 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     if rows * columns * x.shape[-1] <= FEW or not out.size:
         delivered(np.matmul(x, y), bias, out)
         return
-    if columns < rows and (columns == 1 or columns <= DOTS and x.shape[-1] * x.itemsize > PANEL):
+    if columns < rows and (columns == 1 or (columns <= DOTS and x.shape[-1] * x.itemsize > PANEL)):
         target = room((*out.shape[:-2], columns, rows), out.dtype)  # transposed, since lanes run along columns
         product(y.swapaxes(-1, -2), x.swapaxes(-1, -2), target)
         delivered(target.swapaxes(-1, -2), bias, out)
