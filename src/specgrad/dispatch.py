@@ -46,8 +46,9 @@ Python; it reads no caches."""
 shortcuts: dict[tuple[str, type], Callable[..., Any]] = {}
 """By rule ("value", "jvp" or "vjp", and "indices", which is asked for with True) and the exact
 class of a lone operand: a function of the operator, the operand and its tangent or cotangent, which
-returns the result or NotImplemented. `specgrad.torch` has the first and the last, and the CPU
-engine has those of small arrays."""
+returns the result or NotImplemented; and by "values" and the class of the first of several: a
+function of the operator and these. `specgrad.torch` has the first and "indices", and the CPU engine
+has those of small arrays."""
 
 _forced: contextvars.ContextVar[str | None] = contextvars.ContextVar("specgrad_engine", default=None)
 
@@ -201,8 +202,9 @@ def traced(operands: tuple[Any, ...] = ()) -> bool:
 
 
 def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
-    at_once = shortcuts.get(("value", type(operands[0]))) if out is None and len(operands) == 1 else None
-    if at_once is not None and (value := at_once(op, operands[0])) is not NotImplemented:
+    rule = "value" if len(operands) == 1 else "values"
+    at_once = shortcuts.get((rule, type(operands[0]))) if out is None else None
+    if at_once is not None and (value := at_once(op, *operands)) is not NotImplemented:
         return value
     if is_subclassed(out):
         forward(op, operands, np.asarray(out))

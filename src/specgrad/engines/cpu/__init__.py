@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 from ...geometry import Shape
-from ...ops.conv import Bilinear
 
 # moves, norms and prepared enter what they run elsewhere
 from . import convolution, fallback, moves, network, norms, pooling, prepared  # noqa: F401
@@ -98,6 +97,6 @@ def plan(op: Any, shapes: tuple[Shape, ...], dtype: Any) -> dict[str, Any] | str
         return "runs nothing: an array has no cells"
     if found is pooling:
         return pooling.refuses_arrays(op, dtype, shapes[0]) or pooling.plan(op, shapes[0], dtype)
-    if found and isinstance(op, Bilinear):
+    if op.__class__ in convolution.KINDS:
         return convolution.kernels(op, shapes, dtype)
     return f"runs: {found.TAKES}" if found else f"does not run {op.__class__.__name__}: the specification does"

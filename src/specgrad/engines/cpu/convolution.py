@@ -40,7 +40,6 @@ from .steps import Chain, Step
 from .weight_gradient import gradient
 
 
-@np.errstate(all="ignore")
 def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """out[image, group] = W · columns(source[image, group]) + bias (forward); else Wᵀ · source,
     every column cell added to the cell that it was read from, + bias."""
@@ -59,7 +58,6 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
         shared_out(product, threads.get_num_threads(), p, forward, source.dtype, True)(source, weight, bias, out)
 
 
-@np.errstate(all="ignore")
 def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
     """out[group] = Σ over images of N · columns(wide)ᵀ."""
     wide, narrow = laid(wide), laid(narrow)
@@ -175,4 +173,5 @@ def _apart(out: Array, read: tuple[Array, ...]) -> Array:
     return out if is_apart else room(out.shape, out.dtype)
 
 
-RULES.update(dict.fromkeys((Conv, ConvTranspose, Linear), _Bilinear()))
+KINDS = Conv, ConvTranspose, Linear
+RULES.update(dict.fromkeys(KINDS, _Bilinear()))

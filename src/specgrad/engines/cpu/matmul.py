@@ -85,8 +85,7 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     sums = out if parts == 1 else room((parts, *out.shape), out.dtype)
     kernel.call(x, y, added, sums)
     if parts > 1:
-        with np.errstate(all="ignore"):
-            np.add.reduce(sums, axis=0, out=out)
+        np.add.reduce(sums, axis=0, out=out)
 
 
 def delivered(found: Array, bias: Array | None, out: Array) -> None:

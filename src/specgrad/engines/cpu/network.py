@@ -16,9 +16,10 @@ from typing import Any
 import numpy as np
 
 from ... import threads
-from ...dispatch import check_out
+from ...dispatch import ARRAYS, check_out, forced
+from ...geometry import Shape
 from ...memory import Array, empty, room
-from ...operator import output_shape
+from ...operator import Operator, output_shape
 from ...ops import OPERATORS
 from ...ops.activation import Relu
 from ...ops.loss import CrossEntropy, MseLoss
@@ -43,7 +44,29 @@ TAKES = (
 )
 
 
+@functools.lru_cache(maxsize=1024)
+def foreseen(op: Any, shapes: tuple[Shape, ...], dtypes: tuple[np.dtype[Any], ...]) -> Shape | None:
+    """The shape of a result, if nothing but the shapes of its operands is to be looked at: if all
+    are float32 or float64, and no number is an index."""
+    dtype = dtypes[0]
+    is_plain = set(dtypes) == {dtype} and is_float(dtype) and dtype.itemsize > 2
+    if not is_plain or type(op).check is not Operator.check or any(slot.integer for slot in op.slots):
+        return None
+    shape: Shape = op.output_shape(*shapes)
+    refuse_result(op.name, shape, dtype.itemsize)
+    return shape
+
+
+def result_of(op: Any, operands: tuple[Any, ...]) -> Shape | None:
+    """What is foreseen of a call; None of other operands than NumPy's arrays."""
+    if not ARRAYS.issuperset(map(type, operands)):
+        return None
+    return foreseen(op, tuple([x.shape for x in operands]), tuple([x.dtype for x in operands]))
+
+
 def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
+    if result_of(op, operands) is not None:
+        return None
     numbers = [x for slot, x in zip(op.slots, operands, strict=False) if not slot.integer]
     if not all(type(x) is np.ndarray for x in numbers):
         return "it takes NumPy arrays only"
@@ -53,11 +76,17 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
     return None
 
 
-def widened(x: Any, dtype: np.dtype[Any]) -> Any:
-    """An operand or a direction in the type that cells of this dtype are computed in; labels and
-    nothing as they are."""
-    if dtype.itemsize > 2 or getattr(x, "dtype", None) != dtype:
-        return x
+def widened(arrays: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
+    """Operands or directions in the type that cells of this dtype are computed in; labels as they
+    are."""
+    return (
+        arrays
+        if dtype.itemsize > 2
+        else tuple([_widened(x) if getattr(x, "dtype", None) == dtype else x for x in arrays])
+    )
+
+
+def _widened(x: Array) -> Array:
     found = room(x.shape, np.dtype(np.float32))
     np.copyto(found, x, casting="unsafe")
     return found
@@ -74,18 +103,35 @@ def forward(op: Any, operands: tuple[Any, ...], out: Any = None) -> Any:
 
 
 def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:
-    operands = tuple(
-        as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in zip(op.slots, operands, strict=False)
-    )
-    shape, dtype = output_shape(op, tuple([x.shape for x in operands])), operands[0].dtype
-    refuse_result(op.name, shape, dtype.itemsize)
-    op.check(operands)
+    shape, dtype = result_of(op, operands), operands[0].dtype
+    if shape is None:
+        slots = zip(op.slots, operands, strict=False)
+        operands = tuple(as_indices(op.name, slot.name, x) if slot.integer else x for slot, x in slots)
+        shape = output_shape(op, tuple([x.shape for x in operands]))
+        refuse_result(op.name, shape, dtype.itemsize)
+        op.check(operands)
+        operands = widened(operands, dtype)
     if out is not None:
         check_out(op.name, out, shape, dtype)
     target, final = target_of(out, shape, dtype)
     with np.errstate(all="ignore"):
-        kept = RULES[type(op)].value(op, tuple(widened(x, dtype) for x in operands), target)
+        kept = RULES[type(op)].value(op, operands, target)
         return handed_over(target, final), kept
+
+
+def at_once(op: Any, *operands: Any) -> Any:
+    """The value of a call of which nothing but shapes is looked at; else NotImplemented."""
+    rule = RULES.get(type(op))
+    shape = None if rule is None or forced() is not None else result_of(op, operands)
+    if rule is None or shape is None:
+        return NotImplemented
+    target = empty(shape, operands[0].dtype)
+    try:
+        with np.errstate(all="ignore"):
+            rule.value(op, operands, target)
+    except CodegenError:
+        return NotImplemented
+    return target
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:
@@ -94,7 +140,7 @@ def recall(op: Any, operands: tuple[Any, ...]) -> Any:
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     dtype = operands[0].dtype
-    wide = tuple(widened(x, dtype) for x in operands)
+    wide = widened(operands, dtype)
     shape = output_shape(op, tuple([np.shape(x) for x in operands]))
     total = room(shape, wide[0].dtype)  # not `out`, which may be the memory of an operand or a tangent
     total[...] = 0
@@ -102,7 +148,7 @@ def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...
         for slot, tangent in enumerate(tangents):
             if tangent is not None and op.slots[slot].differentiable:
                 dx = admitted(dtype, op.name, f"tangent of {op.slots[slot].name}", tangent)
-                total += RULES[type(op)].push(op, wide, kept, slot, widened(dx, dtype))
+                total += RULES[type(op)].push(op, wide, kept, slot, *widened((dx,), dtype))
         return handed_over(total, empty(shape, dtype) if out is None else out)
 
 
@@ -116,8 +162,8 @@ def pull(
 ) -> tuple[Any, ...]:
     pulled: list[Any] = []
     dtype = operands[0].dtype
-    wide = tuple(widened(x, dtype) for x in operands)
-    arriving = widened(admitted(dtype, op.name, "cotangent", cotangent), dtype)
+    wide = widened(operands, dtype)
+    (arriving,) = widened((admitted(dtype, op.name, "cotangent", cotangent),), dtype)
     with np.errstate(all="ignore"):
         for slot, x in enumerate(operands):
             if not op.slots[slot].differentiable or not (wanted is None or wanted[slot]):
