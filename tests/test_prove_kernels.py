@@ -11,7 +11,6 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from codegen_cases import Draw, as_array, both_ways, comparable, interpreted
 from kinds import effort
 from llvmlite import ir
 from typer.testing import CliRunner
@@ -25,13 +24,12 @@ from specgrad.engines.cpu.emitters.matmul import Matmul
 from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient
 from specgrad.prove import kernels, runner
 from specgrad.prove.interpreter import program
-from specgrad.prove.interpreter.domains import Floats, Infinity, Rationals
-from specgrad.prove.interpreter.memory import KINDS, SIZES, Fault, Memory, Undecided, reinterpret
+from specgrad.prove.interpreter.domains import Infinity, Rationals
+from specgrad.prove.interpreter.memory import Fault, Memory, Undecided
 from specgrad.prove.kernels import compare, convolutions, pooling, products, weights
 from specgrad.prove.kernels.cases import Case
 from specgrad.prove.kernels.domain import Symbols
 from specgrad.prove.kernels.forms import Form
-from specgrad.prove.kernels.optimised import Optimised
 from specgrad.prove.kernels.plans import Emitted, Execution, uncompiled
 from specgrad.prove.kernels.symbols import Lead, Order, Table
 
@@ -371,40 +369,3 @@ def test_orders_of_other_cells_do_not_join():
     assert (above(a, b) | Symbols().comparison("ole")(a, b)) is True
     with pytest.raises(Undecided):
         Symbols().select(above(a, b) & above(b, c), a, b)
-
-
-# kernels after LLVM's optimisations
-
-
-def retyped(allocation, kind):
-    """The cells of an allocation converted to another type of the same size: LLVM stores a number
-    with the type of its computation."""
-    size = SIZES[kind]
-    places = range(0, allocation.size, size)
-    kinds = [KINDS[bytes(allocation.begins[i : i + size])] for i in places]
-    values = zip(allocation.values[::size], kinds, strict=True)
-    allocation.fill(kind, [reinterpret(Floats(), value, own, kind) for value, own in values])
-
-
-@pytest.mark.parametrize("lanes", [0, 4])
-def test_simplified_instructions_are_as_machine_code(lanes):
-    """Kernels of random instructions, read back from LLVM's text, give the bits of machine code."""
-    read, wanted = 0, 5
-    for seed in range(40):
-        if read == wanted:
-            break
-        drawn = Draw(np.random.default_rng([seed, lanes]), lanes, length=25)
-        arrays = drawn.arrays(3)
-        try:
-            simplified = Optimised(drawn.kernel).kernel
-        except compare.Unplanned:
-            continue
-        (machine, flags), _ = both_ways(drawn.kernel, drawn.cells, arrays, {}, 3)
-        given = {name: (drawn.cells[name].stored, list(array), True) for name, array in arrays.items()}
-        made, tasks = interpreted(simplified, Floats(), given, {}, 3)
-        for name, one in made.items():
-            retyped(one, drawn.cells[name].stored)
-        left = {name: comparable(as_array(made[name], drawn.cells[name]), drawn.cells[name]) for name in arrays}
-        assert (left, tasks[0].flags) == (machine, flags), seed
-        read += 1
-    assert read == wanted

@@ -20,8 +20,7 @@ from ..statement import Found, Statement, Verdict
 from . import convolutions, machine, pooling, products, weights
 from .cases import Case, drawn
 from .compare import Differs, Unplanned
-from .optimised import Optimised
-from .plans import Emitted, uncompiled
+from .plans import uncompiled
 
 __all__ = ["EMITTERS", "STATEMENTS", "Task", "run", "tasks"]
 
@@ -40,11 +39,9 @@ EMITTERS = {
     "weight_gradient": ("convolution_weight_vjp",),
     "matmul": ("product", "product_vjp", "product_weight_vjp"),
     "dots": ("product",),
-    "optimised": (),
     "compiled": ("special_values",),
 }
-"""For each emitter, the claims about its kernels; also for kernels after LLVM's optimisations, and
-for machine code."""
+"""For each emitter, the claims about its kernels; also for machine code."""
 
 GEOMETRIES = 64
 """The number of geometries per emitter."""
@@ -95,7 +92,7 @@ def run(task: Task, deadline: float) -> Iterator[Found]:
     random = np.random.default_rng([task.number, *task.emitter.encode()])
     for _ in range(TRIES):
         name, case = draw(random, task)
-        verdict = decide(BY_NAME[name], case, Optimised if task.emitter == "optimised" else Emitted)
+        verdict = decide(BY_NAME[name], case)
         if verdict is not None:
             shown = "" if verdict.status == "proved" else _pasteable(task)
             words = BY_NAME[name].words
@@ -109,14 +106,8 @@ def draw(random: np.random.Generator, task: Task) -> tuple[str, Case]:
     emitter, number = task
     if emitter == "compiled":
         return ("special_values" if number else "every_order"), machine.drawn(random)
-    if emitter == "optimised":
-        walks = [walk for walk in EMITTERS if walk not in ("optimised", "compiled")]
-        emitter, number = walks[number % len(walks)], number // len(walks)
-    names = EMITTERS[emitter]
-    name, case = names[number % len(names)], drawn(random, names[number % len(names)], emitter)
-    if task.emitter == "optimised" and (name == "log_sum_exp" or case.dtype not in ("float16", "float32", "float64")):
-        return draw(random, Task(task.emitter, task.number + 1))  # LLVM rewrites their comparisons and arithmetic
-    return name, case
+    name = EMITTERS[emitter][number % len(EMITTERS[emitter])]
+    return name, drawn(random, name, emitter)
 
 
 def _pasteable(task: Task) -> str:
@@ -125,14 +116,14 @@ def _pasteable(task: Task) -> str:
     return "\n".join([*lines, f"for found in run({task!r}, math.inf):", "    print(found.case, found.verdict.reason)"])
 
 
-def decide(statement: Statement, case: Case, make: type[Emitted] = Emitted) -> Verdict | None:
+def decide(statement: Statement, case: Case) -> Verdict | None:
     """The verdict on a case; None if its plan has no kernel of its emitter."""
     begun = time.monotonic()
 
     def verdict(status: str, **words: str) -> Verdict:
         return Verdict(status, time.monotonic() - begun, **words)
 
-    with nullcontext() if case.emitter == "compiled" else uncompiled(dict(case.constants), make):
+    with nullcontext() if case.emitter == "compiled" else uncompiled(dict(case.constants)):
         try:
             statement.claim(case)
         except Unplanned:

@@ -423,26 +423,26 @@ class Kernel:
     def loop(self, start: Number, stop: Number, step: Number = 1, carried: Sequence[Any] = ()) -> Iterator[Loop]:
         """for index in range(start, stop, step), with values that are carried from turn to turn."""
         b, before = self.builder, self.builder.block
-        head, body, after = (self.function.append_basic_block(word) for word in ("head", "body", "after"))
+        body, after = (self.function.append_basic_block(word) for word in ("body", "after"))
         first, last, by = (self.integer(n) for n in (start, stop, step))
         values = [value if isinstance(value, Value) else self.integer(value) for value in carried]
-        b.branch(head)
-        b.position_at_end(head)
-        index = b.phi(I64)
-        index.add_incoming(first.value, before)
-        phis = [b.phi(value.type) for value in values]
-        for phi, value in zip(phis, values, strict=True):
-            phi.add_incoming(value.value, before)
-        b.cbranch(b.icmp_signed("<", index, last.value), body, after)
+        b.cbranch(b.icmp_signed("<", first.value, last.value), body, after)
         b.position_at_end(body)
-        turn = Loop(Value(self, index), [Value(self, p, v.signed) for p, v in zip(phis, values, strict=True)])
+        index, *turns = (b.phi(kind) for kind in (I64, *(value.type for value in values)))
+        turn = Loop(Value(self, index), [Value(self, phi, v.signed) for phi, v in zip(turns, values, strict=True)])
         yield turn
-        index.add_incoming(b.add(index, by.value), b.block)
-        for phi, value, one in zip(phis, turn.next, values, strict=True):
-            phi.add_incoming(one._with(value), b.block)
-        b.branch(head)
+        new = [one._with(value) for one, value in zip(values, turn.next, strict=True)]
+        following, end = b.add(index, by.value), b.block
+        b.cbranch(b.icmp_signed("<", following, last.value), body, after)  # one jump per turn
         b.position_at_end(after)
-        turn.result = turn.values
+        results = [b.phi(value.type) for value in values]
+        index.add_incoming(first.value, before)
+        index.add_incoming(following, end)
+        for value, later, *phis in zip(values, new, turns, results, strict=True):
+            for phi in phis:
+                phi.add_incoming(value.value, before)
+                phi.add_incoming(later, end)
+        turn.result = [Value(self, phi, value.signed) for phi, value in zip(results, values, strict=True)]
 
     @contextlib.contextmanager
     def when(self, condition: Value | None) -> Iterator[None]:

@@ -45,26 +45,10 @@ def translate(text: str, target: Target) -> bytes:
     """The object file of a module; RuntimeError if LLVM refuses it."""
     machine = machine_of(target)
     module = binding.parse_assembly(text, binding.create_context())
-    simplify(module, machine)
-    code: bytes = machine.emit_object(module)
-    return code
-
-
-def simplify(module: Any, machine: Any) -> None:
-    """Have LLVM simplify the functions of a module for a machine.
-
-    Kernels are emitted as vectors and unrolled where that pays. LLVM's vectorizers and its unroller
-    only make them slower, and all but its simplification of functions makes compilation longer.
-    """
     module.triple, module.data_layout = machine.triple, str(machine.target_data)
     module.verify()
-    options = binding.create_pipeline_tuning_options(speed_level=1)
-    options.loop_unrolling = options.loop_vectorization = options.slp_vectorization = False
-    builder = binding.create_pass_builder(machine, options)
-    passes = builder.getFunctionPassManager()
-    for function in module.functions:
-        if not function.is_declaration:
-            passes.run(function, builder)
+    code: bytes = machine.emit_object(module)
+    return code
 
 
 if __name__ == "__main__":

@@ -111,16 +111,16 @@ class _Winners:
         kind = how.places.computed
 
         def locate(index: Number) -> None:
-            code = k.cast(k.load(self.codes, start + index, lanes), kind, False)
+            digits: Any = k.load(self.codes, start + index, lanes)  # divided in their own type: fewer bits
             place = (
                 k.load(self.base, behind + index, lanes)
                 if window is None
                 else k.splat(k.load(self.base, window), lanes)
             )
-            digits: Any = code
             for axis in reversed(range(len(how.taps))):
                 rest = digits // how.taps[axis] if axis else 0
-                place = place + (digits - rest * how.taps[axis]) * k.splat(self.steps[axis], lanes)
+                digit = k.cast(digits - rest * how.taps[axis], kind, False)
+                place = place + digit * k.splat(self.steps[axis], lanes)
                 digits = rest
             if how.what == "index":
                 missing = k.load(self.codes, start + index, lanes).equals(no_winner(how.codes)) if how.empty else None
