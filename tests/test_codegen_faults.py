@@ -32,7 +32,7 @@ def test_the_kernel_that_is_to_be_spoilt_is_right():
 def test_a_load_past_the_end_is_a_fault_that_says_where():
     said = fault_of(windows(total, past=1), 2, x=X, y=Y, sizes={"n": 11})
     assert "load of 16 bytes at byte 92 of x (104 bytes): out of bounds" in said
-    assert "head 1, head.1 8: " in said
+    assert "body 1, body.1 8: " in said
     assert "load <4 x float>" in said
     assert "at byte -20" in fault_of(windows(total, past=-6), x=X, y=Y, sizes={"n": 11})
 

@@ -227,12 +227,12 @@ def _loops(function: Any, block: Any) -> Iterator[Any]:
         for target in one.terminator.operands:
             before.setdefault(id(target), []).append(one)
     for head in function.blocks:
-        latches = [one for one in before.get(id(head), ()) if order[id(one)] >= order[id(head)]]
-        members, found = {id(head)}, latches if _phis(head) else []
+        latches = [one for one in before.get(id(head), ()) if order[id(one)] >= order[id(head)] and _phis(head)]
+        members, found = {id(head)}, latches[:]
         while found:
             one = found.pop()
             if id(one) not in members:
                 members.add(id(one))
                 found.extend(before.get(id(one), ()))
-        if len(members) > 1 and id(block) in members:
+        if latches and id(block) in members:
             yield head

@@ -103,8 +103,8 @@ class Value:
     def _emit(self, name: str, other: Number, swap: bool = False) -> Value:
         """An instruction of this value and another one, by llvmlite's name for integers."""
         pair = self.value, self._with(other)
-        emit = getattr(self.kernel.builder, "f" + name if self.is_float else name)
-        return self._made(emit(*(pair[::-1] if swap else pair)))
+        name = "f" + name if self.is_float else name
+        return self._made(self.kernel.once(name, *(pair[::-1] if swap else pair)))
 
     def __add__(self, other: Number) -> Value:
         return self if is_number(other, 0) and not self.is_float else self._emit("add", other)
@@ -152,19 +152,16 @@ class Value:
         return self._emit("lshr", bits)
 
     def __invert__(self) -> Value:
-        return self._made(self.kernel.builder.not_(self.value))
+        return self._made(self.kernel.once("not_", self.value))
 
     def __neg__(self) -> Value:
-        b = self.kernel.builder
-        return self._made(b.fneg(self.value) if self.is_float else b.neg(self.value))
+        return self._made(self.kernel.once("fneg" if self.is_float else "neg", self.value))
 
     def _compared(self, sign: str, other: Number) -> Value:
-        b, two = self.kernel.builder, self._with(other)
+        compare = "icmp_signed" if self.signed else "icmp_unsigned"
         if self.is_float:
-            compare = b.fcmp_unordered if sign == "!=" else b.fcmp_ordered
-        else:
-            compare = b.icmp_signed if self.signed else b.icmp_unsigned
-        return Value(self.kernel, compare(sign, self.value, two))
+            compare = "fcmp_unordered" if sign == "!=" else "fcmp_ordered"
+        return Value(self.kernel, self.kernel.once(compare, sign, self.value, self._with(other)))
 
     def __lt__(self, other: Number) -> Value:
         return self._compared("<", other)
@@ -202,9 +199,9 @@ class Pointer:
         """So many cells further on."""
         if is_number(cells, 0):
             return self
-        builder = self.kernel.builder
         index = self.kernel.integer(cells).value
-        return Pointer(self.kernel, builder.gep(self.address, [index], source_etype=self.cell.stored), self.cell)
+        address = self.kernel.once("gep", self.address, [index], source_etype=self.cell.stored)
+        return Pointer(self.kernel, address, self.cell)
 
 
 class Loop:
@@ -229,6 +226,13 @@ def constant(kind: Any, number: Any) -> Any:
     return ir.Constant(kind, float(number) if kind in FLOATS else int(number))
 
 
+def spelled(one: Any) -> Any:
+    """What tells an operand of an instruction from others."""
+    if isinstance(one, (ir.Constant, ir.Type)):
+        return str(one)
+    return tuple(map(spelled, one)) if isinstance(one, list) else one if isinstance(one, str) else id(one)
+
+
 class Kernel:
     """One task function being emitted."""
 
@@ -247,8 +251,19 @@ class Kernel:
         self.vector = vector
         self._args, begin, end, self._scratch = self.function.args
         self.begin, self.end = Value(self, begin), Value(self, end)
+        self._known: list[dict[Any, Any]] = [{}]  # of each block that is open, instructions by what they compute
         self.beta: Any = None
         """The inverse temperature of exponentials, where there are some."""
+
+    def once(self, name: str, *given: Any, **options: Any) -> Any:
+        """An instruction without effects, by llvmlite's name; or the same one from before, if there
+        is one in this block or in those around it."""
+        key = name, *map(spelled, given), *map(spelled, options.values())
+        for known in reversed(self._known):
+            if key in known:
+                return known[key]
+        one = self._known[-1][key] = getattr(self.builder, name)(*given, **options)
+        return one
 
     # arguments and memory
 
@@ -291,27 +306,29 @@ class Kernel:
     def splat(self, one: Value, lanes: int) -> Value:
         """A number in every lane."""
         vector = ir.VectorType(one.type, lanes)
+        if isinstance(one.value, ir.Constant):
+            return Value(self, ir.Constant(vector, [one.value] * lanes), one.signed)
         undefined = ir.Constant(vector, ir.Undefined)
-        first = self.builder.insert_element(undefined, one.value, I32(0))
+        first = self.once("insert_element", undefined, one.value, I32(0))
         zeros = ir.Constant(ir.VectorType(I32, lanes), [I32(0)] * lanes)
-        return Value(self, self.builder.shuffle_vector(first, undefined, zeros), one.signed)
+        return Value(self, self.once("shuffle_vector", first, undefined, zeros), one.signed)
 
     def shuffle(self, one: Value, two: Value, places: Sequence[int]) -> Value:
         """The lanes at these places of both vectors one after the other."""
         mask = ir.Constant(ir.VectorType(I32, len(places)), [I32(p) for p in places])
-        return Value(self, self.builder.shuffle_vector(one.value, two.value, mask), one.signed)
+        return Value(self, self.once("shuffle_vector", one.value, two.value, mask), one.signed)
 
     def lane(self, vector: Value, place: int) -> Value:
         """One number of a vector."""
-        return Value(self, self.builder.extract_element(vector.value, I32(place)), vector.signed)
+        return Value(self, self.once("extract_element", vector.value, I32(place)), vector.signed)
 
     def select(self, where: Value, one: Any, other: Any) -> Any:
         """One where it holds, else the other: numbers, vectors or pointers."""
         if isinstance(one, Pointer):
-            return Pointer(self, self.builder.select(where.value, one.address, other.address), one.cell)
+            return Pointer(self, self.once("select", where.value, one.address, other.address), one.cell)
         if not isinstance(one, Value):
             one = Value(self, constant(other.type, one), other.signed)
-        return Value(self, self.builder.select(where.value, one.value, one._with(other)), one.signed)
+        return Value(self, self.once("select", where.value, one.value, one._with(other)), one.signed)
 
     def least(self, one: Number, other: Number) -> Number:
         """The lesser of two integers."""
@@ -331,36 +348,36 @@ class Kernel:
         """An intrinsic of LLVM; `{}` in its name becomes the type of its first operand."""
         first = given[0]
         name = name.format((f"v{first.lanes}" if first.lanes else "") + first.element.intrinsic_name)
-        return Value(self, self._intrinsic(name, kind, *[g.value for g in given]), first.signed)
+        function = self._intrinsic(name, kind, *given)
+        return Value(self, self.once("call", function, [g.value for g in given]), first.signed)
 
     def _intrinsic(self, name: str, kind: Any, *given: Any) -> Any:
-        function = self.module.declare_intrinsic(name, fnty=ir.FunctionType(kind, [g.type for g in given]))
-        return self.builder.call(function, given)
+        return self.module.declare_intrinsic(name, fnty=ir.FunctionType(kind, [g.type for g in given]))
 
     def cast(self, value: Value, kind: Any, signed: bool | None = None) -> Value:
         """The same numbers in another type (integers widen by their sign, or are cut; floats are
         rounded)."""
-        b, signed = self.builder, value.signed if signed is None else signed
+        signed = value.signed if signed is None else signed
         if value.element == kind:
             return Value(self, value.value, signed)
         target = ir.VectorType(kind, value.lanes) if value.lanes else kind
         if value.is_float and kind in FLOATS:
             widens = FLOATS.index(kind) > FLOATS.index(value.element)
-            made = (b.fpext if widens else b.fptrunc)(value.value, target)
+            name = "fpext" if widens else "fptrunc"
         elif value.is_float:
-            made = (b.fptosi if signed else b.fptoui)(value.value, target)
+            name = "fptosi" if signed else "fptoui"
         elif kind in FLOATS:
-            made = (b.sitofp if value.signed else b.uitofp)(value.value, target)
+            name = "sitofp" if value.signed else "uitofp"
         elif kind.width < value.element.width:
-            made = b.trunc(value.value, target)
+            name = "trunc"
         else:
-            made = (b.sext if value.signed and value.element is not I1 else b.zext)(value.value, target)
-        return Value(self, made, signed)
+            name = "sext" if value.signed and value.element is not I1 else "zext"
+        return Value(self, self.once(name, value.value, target), signed)
 
     def bits(self, value: Value, kind: Any) -> Value:
         """The same bits as numbers of another type of that width."""
         target = ir.VectorType(kind, value.lanes) if value.lanes else kind
-        return Value(self, self.builder.bitcast(value.value, target))
+        return Value(self, self.once("bitcast", value.value, target))
 
     def is_negative_zero(self, value: Value) -> Value:
         """Where floats are -0.0."""
@@ -411,11 +428,13 @@ class Kernel:
         wide = self._rounded(self.shuffle(value, value, [place // stride for place in places]), target.cell).value
         mask = ir.Constant(ir.VectorType(I1, len(places)), [I1(place % stride == 0) for place in places])
         name = f"llvm.masked.store.v{len(places)}{wide.type.element.intrinsic_name}.p0"
-        self._intrinsic(name, ir.VoidType(), wide, (target + index).address, I32(target.cell.size), mask)
+        given = wide, (target + index).address, I32(target.cell.size), mask
+        self.builder.call(self._intrinsic(name, ir.VoidType(), *given), given)
 
     def prefetch(self, source: Pointer, index: Number = 0) -> None:
         """Ask for the cache line of a cell, which need not exist."""
-        self._intrinsic("llvm.prefetch.p0", ir.VoidType(), (source + index).address, I32(0), I32(3), I32(1))
+        given = (source + index).address, I32(0), I32(3), I32(1)
+        self.builder.call(self._intrinsic("llvm.prefetch.p0", ir.VoidType(), *given), given)
 
     # control
 
@@ -426,12 +445,14 @@ class Kernel:
         body, after = (self.function.append_basic_block(word) for word in ("body", "after"))
         first, last, by = (self.integer(n) for n in (start, stop, step))
         values = [value if isinstance(value, Value) else self.integer(value) for value in carried]
-        b.cbranch(b.icmp_signed("<", first.value, last.value), body, after)
+        b.cbranch((first < last).value, body, after)
         b.position_at_end(body)
         index, *turns = (b.phi(kind) for kind in (I64, *(value.type for value in values)))
         turn = Loop(Value(self, index), [Value(self, phi, v.signed) for phi, v in zip(turns, values, strict=True)])
+        self._known.append({})
         yield turn
         new = [one._with(value) for one, value in zip(values, turn.next, strict=True)]
+        self._known.pop()
         following, end = b.add(index, by.value), b.block
         b.cbranch(b.icmp_signed("<", following, last.value), body, after)  # one jump per turn
         b.position_at_end(after)
@@ -453,7 +474,9 @@ class Kernel:
         body, after = (self.function.append_basic_block(word) for word in ("then", "after"))
         self.builder.cbranch(condition.value, body, after)
         self.builder.position_at_end(body)
+        self._known.append({})
         yield
+        self._known.pop()
         self.builder.branch(after)
         self.builder.position_at_end(after)
 

@@ -60,7 +60,7 @@ class Routine(Kernel):
     anywhere."""
 
     def __init__(self, module: Any, name: str, kinds: list[Any], public: bool = False) -> None:
-        self.module = module
+        self.module, self._known = module, [{}]
         self.function = ir.Function(module, ir.FunctionType(I64, kinds), name)
         self.function.attributes.add("nounwind")
         self.function.linkage = "external" if public else "internal"

@@ -248,10 +248,10 @@ class _Gemm:
         k, n = self.kernel, self.n
         end = n.channels * n.pitch  # cells behind it are read for results that are dropped
         self.kept = self.laid + (end + self.width)
-        fill(k, self.laid + end, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
+        fill(k, self.laid + end, self.width, self.how.lanes, k.number(self.how.cell, 0))
         if self.how.skips:
             lay_out(k, self.how, 1, None, self.kept, runs)
-            fill(k, self.kept + n.pitch, k.integer(self.width), self.how.lanes, k.number(self.how.cell, 0))
+            fill(k, self.kept + n.pitch, self.width, self.how.lanes, k.number(self.how.cell, 0))
         self._lay_out(source, runs, n.channels)
         with k.loop(0, n.job_count) as each:
             self._job(group, part, job + each.index)
@@ -280,9 +280,10 @@ class _Gemm:
         direct = (whole >= 0) & rows.equals(how.rows)
         target = k.select(direct, self.out + whole, self.tile)
         apart = k.select(direct, n.target_channel, self.width)
+        places = self.laid + begin, self.kept + begin, self.offsets + self.first_term
         for some in range(1, how.vectors + 1):
             with k.when(vectors.equals(some)):
-                for at, sums in enumerate(self._sums(begin, some)):
+                for at, sums in enumerate(self._sums(*places, some)):
                     k.store(sums, target, apart * (at // some) + at % some * how.lanes)
         with k.when(~direct), k.loop(first, last) as segment:
             place, to, count, *is_early = record(k, self.segments, segment.index, SEGMENT, 0, 4 if how.row[0] else 3)
@@ -301,10 +302,9 @@ class _Gemm:
         with k.when(None if is_early is None else is_early.equals(0)):
             copy(k, source, 1, out, count, how.lanes if how.apart <= QUARTER else 0, how.apart)
 
-    def _sums(self, begin: Value, vectors: int) -> list[Value]:
+    def _sums(self, cells: Pointer, kept: Pointer, offsets: Pointer, vectors: int) -> list[Value]:
         """A tile's sums of all terms, row by row."""
         k, how, n = self.kernel, self.how, self.n
-        cells, kept, offsets = self.laid + begin, self.kept + begin, self.offsets + self.first_term
         added = [k.splat(k.load(self.added, i), how.lanes) for i in range(how.rows)]
 
         def made(term: Value, sums: list[Value]) -> list[Value]:

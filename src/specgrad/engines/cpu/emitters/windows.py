@@ -160,8 +160,12 @@ def copy_whole(k: Kernel, source: Pointer | None, target: Pointer, count: Value,
     k.together(0, count, lanes, some)
 
 
-def fill(k: Kernel, target: Pointer, count: Value, lanes: int, one: Value) -> None:
-    """Write a number into so many cells."""
+def fill(k: Kernel, target: Pointer, count: Number, lanes: int, one: Value) -> None:
+    """Write a number into so many cells; if that is a constant, into whole vectors."""
+    if isinstance(count, int):
+        for at in range(0, count, lanes):
+            k.store(k.splat(one, lanes), target, at)
+        return
     each_cell(k, target, count, lanes, lambda _, some, is_end: k.splat(one, some) if some else one)
 
 
