@@ -18,6 +18,7 @@ from .weight_gradient import totals
 from .windows import copy, fill
 
 PLACES = 5  # words of a record of `places`
+AHEAD = 8  # terms whose columns are asked for before they are read
 TOGETHER = 8  # tiles whose rows lie side by side that are copied together
 
 
@@ -168,7 +169,10 @@ class _Matmul:
         k, how = self.kernel, self.how
         zeros = [k.number(how.cell, 0, how.lanes)] * (how.rows * how.vectors)
         with k.loop(0, count, carried=zeros) as term:
-            found = [k.load(right, term.index * apart + j, how.lanes) for j in range(0, how.width, how.lanes)]
+            columns = range(0, how.width, how.lanes)
+            found = [k.load(right, term.index * apart + j, how.lanes) for j in columns]
+            for j in columns:
+                k.prefetch(right, (term.index + AHEAD) * apart + j)
             new: list[Any] = []
             for i in range(how.rows):
                 place = term.index + i * self.pitch if how.is_across else term.index * how.rows + i
