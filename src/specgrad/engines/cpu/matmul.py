@@ -60,8 +60,8 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     if rows * columns * x.shape[-1] <= FEW or not out.size:
         delivered(np.matmul(x, y), bias, out)
         return
-    if columns < rows and (columns == 1 or (columns <= DOTS and x.shape[-1] * x.itemsize > PANEL)):
-        target = room((*out.shape[:-2], columns, rows), out.dtype)  # transposed, since lanes run along columns
+    if is_narrow(x, out):
+        target = room((*out.shape[:-2], columns, rows), out.dtype)
         product(y.swapaxes(-1, -2), x.swapaxes(-1, -2), target)
         delivered(target.swapaxes(-1, -2), bias, out)
         return
@@ -88,6 +88,12 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
         np.add.reduce(sums, axis=0, out=out)
 
 
+def is_narrow(x: Array, out: Array) -> bool:
+    """Whether a product is computed transposed: lanes run along columns, of which it has few."""
+    rows, columns = out.shape[-2:]
+    return bool(columns < rows and (columns == 1 or (columns <= DOTS and x.shape[-1] * x.itemsize > PANEL)))
+
+
 def delivered(found: Array, bias: Array | None, out: Array) -> None:
     """Write a product that lies elsewhere, whose bits thus depend on no layout of `out`."""
     if bias is None:
@@ -105,8 +111,11 @@ def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> tuple[Step, int
 
 def kernels(x: Array, y: Array, out: Array) -> tuple[Step, ...]:
     """The kernel of `product` for matrices that are `ordered`, if one runs; no cell is read."""
-    is_few = out.shape[-2] * out.shape[-1] * x.shape[-1] <= FEW
-    return () if is_few else (foreseen(x, y, out)[0],)
+    if out.shape[-2] * out.shape[-1] * x.shape[-1] <= FEW:
+        return ()
+    if is_narrow(x, out):
+        return kernels(y.swapaxes(-1, -2), x.swapaxes(-1, -2), out.swapaxes(-1, -2))
+    return (foreseen(x, y, out)[0],)
 
 
 def ordered(matrix: Array) -> Array:
