@@ -155,7 +155,7 @@ def planned(
     items, scratch = n.number * down * across, 0
     if isinstance(how, Matmul):
         sizes |= {"panels": -(-n.most // how.panel)}
-        scratch = how.panel * (how.width if how.is_direct else wide + how.width) * size
+        scratch = how.copied(wide) * size
     grain = items if is_small or members == 1 else -(-items // (ROUNDS * members))
     reason = f"few rows: {how.rows} rows × {how.width} columns at a time, lanes along terms, nothing is copied"
     if isinstance(how, Matmul):

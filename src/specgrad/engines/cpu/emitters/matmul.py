@@ -47,15 +47,27 @@ class Matmul:
         """Columns of a tile."""
         return self.vectors * self.lanes
 
+    def copied(self, columns: int) -> int:
+        """Cells of scratch for the panel of so many columns, whole tiles but for the last."""
+        return self.panel * (self.width if self.is_direct else columns + self.width)
+
 
 def emit(how: Matmul, vector: int) -> Kernel:
     """args: x, y, bias, z, places, sizes; z = x·y + bias. An item is a block of rows by a block of
     columns of one of several products. Of each product, `places` says where x, y, bias and z begin,
-    and how many terms there are. The bias has a number for each column, up to the end of a tile."""
+    and how many terms there are. The bias has a number for each column, up to the end of a tile.
+
+    `x_apart`, `y_apart` and `z_apart` are what lies between rows; but of x, if not is_across, and
+    of y, if is_down, what lies between columns, whose cells then lie side by side.
+    """
     return _Matmul(how, vector).kernel
 
 
 class _Matmul:
+    """Of a panel, term t of column j is at right[(j // width · panel + t) · width + j % width], and
+    that of row i of a tile at left[i · pitch + t], or left[t · rows + i] if not is_across. Rows and
+    columns that a last tile lacks repeat the last one or are 0."""
+
     def __init__(self, how: Matmul, vector: int) -> None:
         self.how = how
         k = self.kernel = Kernel("matmul", vector)
