@@ -46,6 +46,23 @@ def test_random_kernels_have_every_instruction():
     assert expected <= met
 
 
+def test_what_is_computed_twice_is_emitted_once_where_it_is_seen():
+    k = Kernel("once")
+    n, x = k.parameter("n"), k.load(k.array("x", FLOAT))
+    with k.when(n > 3):
+        inside = n * 5
+    outside = n * 5
+    with k.loop(0, n) as each:
+        again, other = n * 5, each.index * 5
+    assert again.value is outside.value
+    assert len({id(one.value) for one in (inside, outside, other, n * 6, n + 5)}) == 5
+    assert (x + 0.0).value is (x + 0.0).value is not (x + -0.0).value
+    assert (x < x + 1).value is not (x <= x + 1).value
+    assert k.load(k.array("y", FLOAT)).value is not k.load(k.array("z", FLOAT)).value
+    y = k.array("y", FLOAT)
+    assert k.load(y).value is not k.load(y).value  # it may have been written in between
+
+
 @pytest.mark.parametrize("combine", [greater, total])
 @pytest.mark.parametrize("name", ["float32", "float64", "float16", "bfloat16", "int8", "uint8", "int64"])
 def test_loops_over_vectors_are_as_machine_code(name, combine):
