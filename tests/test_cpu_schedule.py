@@ -54,6 +54,19 @@ def test_cells_gather_what_they_won_where_vectors_of_them_are_full():
     assert walks(sg.MaxPool((5, 5), stride=1, padding=2), (8, 9, 9), "VJP") == ["winners"]
 
 
+@pytest.mark.parametrize("padding", [0, ((0, 2), (0, 1))])
+@pytest.mark.parametrize("stride", [1, 2, 7, 9])
+def test_cotangents_of_one_window_are_written_whatever_its_stride(stride, padding):
+    op = sg.AvgPool((7, 7), stride=stride, padding=padding)
+    if op.output_shape((188, 7, 7)) == (188, 1, 1):
+        assert walks(op, (188, 7, 7), "VJP") == ["runs"]
+    random = np.random.default_rng(0)
+    for one in (op, sg.MaxPool((7, 7), stride=stride, padding=padding, ceil_mode=True)):
+        shape = one.output_shape((5, 7, 7))
+        x, dx, gy = (random.integers(-9, 10, s).astype(np.float32) for s in ((5, 7, 7), (5, 7, 7), shape))
+        compare(one, x, dx, gy)
+
+
 @pytest.mark.parametrize("kind", [sg.AdaptiveMaxPool, sg.AdaptiveAvgPool])
 def test_bins_before_channels_are_folded_at_once(kind):
     assert walks(kind((3, 10), axes=(1, 2)), (2, 40, 40, 16), "value") == ["bins"]

@@ -16,10 +16,19 @@ from .emitters.windows import Window
 
 
 def even(axis: Axis) -> Axis:
-    """An axis of bins that divide it evenly as the sliding axis that it is."""
-    if isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0:
+    """An axis of bins that divide it evenly as the sliding axis that it is; of one window that is
+    all of it, whatever the stride."""
+    is_even = isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0
+    if is_even or is_whole(axis):
         return Sliding(axis.size, axis.size // axis.length, axis.size // axis.length)
     return axis
+
+
+def is_whole(axis: Axis) -> bool:
+    """Whether the one window of an axis is all of it."""
+    if isinstance(axis, Sliding):
+        return axis.length == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
+    return isinstance(axis, Adaptive) and axis.length == 1
 
 
 def flattened(axes: Sequence[Axis], inner: int, size: int) -> tuple[tuple[Axis, ...], int]:

@@ -28,7 +28,7 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from ...geometry import Adaptive, Axis, Sliding
+from ...geometry import Axis
 from ...memory import Array
 from . import limits
 from .axes import (
@@ -40,6 +40,7 @@ from .axes import (
     in_phases,
     in_runs,
     is_apart,
+    is_whole,
     nominal,
     readers_of_a_cell,
     tiles_planes,
@@ -70,7 +71,7 @@ def over_planes(fold: Fold, axes: Sequence[Axis], is_uneven: bool) -> list[Pass]
     if any(isinstance(axis, Reversed) for axis in last):
         return backwards(axes, count)
     keeps_order = not fold.what.startswith("lse")  # or may do without, as `bins` does
-    if keeps_order and all(map(_is_whole, axes)) and axes[-1].size > 1:
+    if keeps_order and all(map(is_whole, axes)) and axes[-1].size > 1:
         return [("whole", len(axes))]
     if is_small(fold, last, limits.SMALL) and direct_lanes(fold.cell.size, last[-1]):
         several = len(axes) > 2 and is_apart(axes[-3]) and not is_uneven  # divisors are by row of the first axis
@@ -115,10 +116,3 @@ def backwards(axes: Sequence[Any], count: int) -> list[Pass]:
     if all(map(in_phases, last)):
         return [("phases", 3 if tiles_planes([getattr(axis, "axis", axis) for axis in axes[-3:]]) else count)]
     return [("runs", count)] if all(map(in_runs, last)) else []
-
-
-def _is_whole(axis: Axis) -> bool:
-    """Whether the one window of an axis is all of it."""
-    if isinstance(axis, Sliding):
-        return axis.length == 1 and axis.kernel == axis.size and not axis.before and axis.dilation == 1
-    return isinstance(axis, Adaptive) and axis.length == 1
