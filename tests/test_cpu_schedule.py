@@ -61,6 +61,9 @@ def test_cotangents_of_one_window_are_written_whatever_its_stride(stride, paddin
     if op.output_shape((188, 7, 7)) == (188, 1, 1):
         assert walks(op, (188, 7, 7), "VJP") == ["runs"]
     random = np.random.default_rng(0)
+    across = sg.AvgPool((1, 3), stride=(2, 1), padding=((0, 0), (2, 2)))  # and one cell that is read by all windows
+    x, dx, gy = (random.integers(-9, 10, s).astype(np.float32) for s in ((5, 4, 1), (5, 4, 1), (5, 2, 3)))
+    compare(across, x, dx, gy)
     for one in (op, sg.MaxPool((7, 7), stride=stride, padding=padding, ceil_mode=True)):
         shape = one.output_shape((5, 7, 7))
         x, dx, gy = (random.integers(-9, 10, s).astype(np.float32) for s in ((5, 7, 7), (5, 7, 7), shape))

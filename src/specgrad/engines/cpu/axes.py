@@ -16,10 +16,8 @@ from .emitters.windows import Window
 
 
 def even(axis: Axis) -> Axis:
-    """An axis of bins that divide it evenly as the sliding axis that it is; of one window that is
-    all of it, whatever the stride."""
-    is_even = isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0
-    if is_even or is_whole(axis):
+    """An axis of bins that divide it evenly as the sliding axis that it is."""
+    if isinstance(axis, Adaptive) and axis.length and axis.size % axis.length == 0:
         return Sliding(axis.size, axis.size // axis.length, axis.size // axis.length)
     return axis
 

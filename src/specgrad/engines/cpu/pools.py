@@ -16,11 +16,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...caches import cached, cached_property
-from ...geometry import Axis, Shape, Sliding, strides
+from ...geometry import Adaptive, Axis, Shape, Sliding, strides
 from ...memory import Array, room
 from ...ops.pool import SumPool
 from . import limits
-from .axes import even, flattened, in_phases, nominal, reversed_axis, tiles_planes
+from .axes import even, flattened, in_phases, is_whole, nominal, reversed_axis, tiles_planes
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell, no_winner
 from .emitters.phases import Gather
@@ -139,7 +139,8 @@ class Pool:
                 axes = (one, two) if rows * two.size > limits.PLACES else (Sliding(rows * two.size, 1),)
                 inner = 1
             if what in ("spread", "adjoint"):
-                axes = tuple(map(reversed_axis, axes))
+                # of one window that is all of an axis, the stride says nothing
+                axes = tuple(reversed_axis(Adaptive(axis.size, 1) if is_whole(axis) else axis) for axis in axes)
             name = what if what in ("max", "argmax") else "sum"
             if getattr(self.op, "lowest", False):
                 name = name.replace("max", "min")
