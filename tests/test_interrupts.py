@@ -27,6 +27,10 @@ def interrupted(seconds, call):
         signal.setitimer(signal.ITIMER_REAL, 0)
     except KeyboardInterrupt:
         return True
+    except RuntimeError as error:  # into which Python 3.11 turns what interrupts __set_name__
+        if not isinstance(error.__cause__, KeyboardInterrupt):
+            raise
+        return True
     return False
 """
 
