@@ -197,6 +197,8 @@ def test_explain_draws_the_weights_gradient_of_a_convolution():
         ("ConvTranspose --input 32,8,1,1 --weight 8,9,5,5", ["matmul", "matmul", "matmul"]),
         ("Linear --input 64,100 --weight 90,100", ["matmul", "matmul", "matmul"]),
         ("Linear --input 4,8", ["NumPy", "NumPy", "NumPy"]),
+        ("Linear --input 256,512 --weight 3,512", ["matmul", "matmul", "matmul"]),
+        ("Conv --input 1,4,1 --weight 4,4,2 --padding 3 --dilation 6", ["gemm", "gemm", "NumPy", "NumPy"]),
     ],
 )
 def test_explain_says_what_the_engine_chose(words, walks):

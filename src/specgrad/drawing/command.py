@@ -110,7 +110,9 @@ def _schedule(op: Any, shape: tuple[int, ...], weight: tuple[int, ...] | None) -
     lines = [
         (rule if not turn else "", *words)
         for rule, steps in plan.items()
-        for turn, words in enumerate([(step.walk, step.reason) for step in steps] or [("NumPy", "small products")])
+        for turn, words in enumerate(
+            [(step.walk, step.reason) for step in steps] or [("NumPy", "few multiplications, or none")]
+        )
     ]
     widths = [max(len(line[i]) for line in lines) for i in (0, 1)]
     return "\n".join([title, *(f"{rule:{widths[0]}}  {walk:{widths[1]}}  {why}" for rule, walk, why in lines)])

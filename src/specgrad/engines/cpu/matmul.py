@@ -57,7 +57,7 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     """out = x·y + bias, for matrices or stacks of matrices, float32 or float64. The bias has a
     number for each column, of all matrices alike or of each."""
     rows, columns = out.shape[-2:]
-    if rows * columns * x.shape[-1] <= FEW or not out.size:
+    if is_few(x, out) or not out.size:
         delivered(np.matmul(x, y), bias, out)
         return
     if is_narrow(x, out):
@@ -88,6 +88,11 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
         np.add.reduce(sums, axis=0, out=out)
 
 
+def is_few(x: Array, out: Array) -> bool:
+    """Whether a product is so small that NumPy computes it."""
+    return bool(out.shape[-2] * out.shape[-1] * x.shape[-1] <= FEW)
+
+
 def is_narrow(x: Array, out: Array) -> bool:
     """Whether a product is computed transposed: lanes run along columns, of which it has few."""
     rows, columns = out.shape[-2:]
@@ -111,7 +116,7 @@ def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> tuple[Step, int
 
 def kernels(x: Array, y: Array, out: Array) -> tuple[Step, ...]:
     """The kernel of `product` for matrices that are `ordered`, if one runs; no cell is read."""
-    if out.shape[-2] * out.shape[-1] * x.shape[-1] <= FEW:
+    if is_few(x, out):
         return ()
     if is_narrow(x, out):
         return kernels(y.swapaxes(-1, -2), x.swapaxes(-1, -2), out.swapaxes(-1, -2))

@@ -79,11 +79,9 @@ def refuses(op: Any, operands: tuple[Any, ...]) -> str | None:
 def widened(arrays: tuple[Any, ...], dtype: np.dtype[Any]) -> tuple[Any, ...]:
     """Operands or directions in the type that cells of this dtype are computed in; labels as they
     are."""
-    return (
-        arrays
-        if dtype.itemsize > 2
-        else tuple([_widened(x) if getattr(x, "dtype", None) == dtype else x for x in arrays])
-    )
+    if dtype.itemsize > 2:
+        return arrays
+    return tuple([_widened(x) if getattr(x, "dtype", None) == dtype else x for x in arrays])
 
 
 def _widened(x: Array) -> Array:
@@ -113,6 +111,11 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
         operands = widened(operands, dtype)
     if out is not None:
         check_out(op.name, out, shape, dtype)
+    return _kept(op, operands, shape, dtype, out)
+
+
+def _kept(op: Any, operands: tuple[Any, ...], shape: Shape, dtype: np.dtype[Any], out: Any) -> tuple[Any, Any]:
+    """The same for operands that were looked at, and widened."""
     target, final = target_of(out, shape, dtype)
     with np.errstate(all="ignore"):
         kept = RULES[type(op)].value(op, operands, target)
@@ -121,17 +124,12 @@ def keep(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]
 
 def at_once(op: Any, *operands: Any) -> Any:
     """The value of a call of which nothing but shapes is looked at; else NotImplemented."""
-    rule = RULES.get(type(op))
-    shape = None if rule is None or forced() is not None else result_of(op, operands)
-    if rule is None or shape is None:
+    if type(op) not in RULES or forced() is not None or (shape := result_of(op, operands)) is None:
         return NotImplemented
-    target = empty(shape, operands[0].dtype)
     try:
-        with np.errstate(all="ignore"):
-            rule.value(op, operands, target)
+        return _kept(op, operands, shape, operands[0].dtype, None)[0]
     except CodegenError:
         return NotImplemented
-    return target
 
 
 def recall(op: Any, operands: tuple[Any, ...]) -> Any:

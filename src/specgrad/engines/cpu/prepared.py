@@ -2,7 +2,8 @@
 and dtype.
 
 All other calls are left to `pooling`: other layouts, windows without a cell, results of several
-steps, and cells that need the exact kernels.
+steps, and cells that need the exact kernels. Values of other operators are those of
+`network.at_once`.
 """
 
 from __future__ import annotations
