@@ -15,7 +15,8 @@ only when the kernel runs.
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Sequence
+import functools
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from types import SimpleNamespace
 from typing import Any, NamedTuple
 
@@ -222,8 +223,28 @@ def is_number(one: Any, number: int) -> bool:
 def constant(kind: Any, number: Any) -> Any:
     """A number as a constant of an LLVM type, in every lane."""
     if isinstance(kind, ir.VectorType):
-        return ir.Constant(kind, [constant(kind.element, number)] * kind.count)
-    return ir.Constant(kind, float(number) if kind in FLOATS else int(number))
+        return _vector(kind.element, (number_of(kind.element, number),) * kind.count)
+    return _scalar(kind, number_of(kind, number))
+
+
+def integers(kind: Any, numbers: Iterable[int]) -> Any:
+    """A constant vector."""
+    return _vector(kind, tuple(map(int, numbers)))
+
+
+def number_of(kind: Any, number: Any) -> int | str:
+    """A number of a type such that equal ones have the same bits."""
+    return float(number).hex() if kind in FLOATS else int(number)
+
+
+@functools.lru_cache(1 << 10)  # llvmlite prints each object once; most of a kernel is constants
+def _scalar(kind: Any, number: int | str) -> Any:
+    return ir.Constant(kind, float.fromhex(number) if isinstance(number, str) else number)
+
+
+@functools.lru_cache(1 << 10)
+def _vector(kind: Any, numbers: tuple[int | str, ...]) -> Any:
+    return ir.Constant(ir.VectorType(kind, len(numbers)), [_scalar(kind, number) for number in numbers])
 
 
 def spelled(one: Any) -> Any:
@@ -301,7 +322,7 @@ class Kernel:
 
     def iota(self, lanes: int, kind: Any = I64, step: int = 1) -> Value:
         """0, step, 2 step, …"""
-        return Value(self, ir.Constant(ir.VectorType(kind, lanes), [kind(step * i) for i in range(lanes)]))
+        return Value(self, integers(kind, range(0, step * lanes, step)))
 
     def splat(self, one: Value, lanes: int) -> Value:
         """A number in every lane."""
@@ -310,13 +331,11 @@ class Kernel:
             return Value(self, ir.Constant(vector, [one.value] * lanes), one.signed)
         undefined = ir.Constant(vector, ir.Undefined)
         first = self.once("insert_element", undefined, one.value, I32(0))
-        zeros = ir.Constant(ir.VectorType(I32, lanes), [I32(0)] * lanes)
-        return Value(self, self.once("shuffle_vector", first, undefined, zeros), one.signed)
+        return Value(self, self.once("shuffle_vector", first, undefined, integers(I32, [0] * lanes)), one.signed)
 
     def shuffle(self, one: Value, two: Value, places: Sequence[int]) -> Value:
         """The lanes at these places of both vectors one after the other."""
-        mask = ir.Constant(ir.VectorType(I32, len(places)), [I32(p) for p in places])
-        return Value(self, self.once("shuffle_vector", one.value, two.value, mask), one.signed)
+        return Value(self, self.once("shuffle_vector", one.value, two.value, integers(I32, places)), one.signed)
 
     def lane(self, vector: Value, place: int) -> Value:
         """One number of a vector."""
@@ -426,7 +445,7 @@ class Kernel:
             return
         places = range(value.lanes * stride)
         wide = self._rounded(self.shuffle(value, value, [place // stride for place in places]), target.cell).value
-        mask = ir.Constant(ir.VectorType(I1, len(places)), [I1(place % stride == 0) for place in places])
+        mask = integers(I1, [place % stride == 0 for place in places])
         name = f"llvm.masked.store.v{len(places)}{wide.type.element.intrinsic_name}.p0"
         given = wide, (target + index).address, I32(target.cell.size), mask
         self.builder.call(self._intrinsic(name, ir.VoidType(), *given), given)
