@@ -70,6 +70,19 @@ def test_cotangents_of_one_window_are_written_whatever_its_stride(stride, paddin
         compare(one, x, dx, gy)
 
 
+@pytest.mark.parametrize(
+    ("kernel", "stride"), [((3, 14), (1, 1)), ((14, 3), (1, 1)), ((3, 6), (1, 5)), ((6, 3), (8, 2)), ((9, 3), (1, 8))]
+)
+def test_cotangents_go_by_runs_of_both_axes_if_those_of_one_have_to(kernel, stride):
+    op = sg.AvgPool(kernel, stride=stride)
+    assert walks(op, (188, 14, 14), "VJP") == ["runs"]
+    random = np.random.default_rng(0)
+    x, dx, gy = (
+        random.integers(-9, 10, s).astype(np.float32) for s in [(5, 14, 14)] * 2 + [op.output_shape((5, 14, 14))]
+    )
+    compare(op, x, dx, gy)
+
+
 @pytest.mark.parametrize("kind", [sg.AdaptiveMaxPool, sg.AdaptiveAvgPool])
 def test_bins_before_channels_are_folded_at_once(kind):
     assert walks(kind((3, 10), axes=(1, 2)), (2, 40, 40, 16), "value") == ["bins"]

@@ -87,13 +87,24 @@ class Reversed:
 
 
 def reversed_axis(axis: Axis) -> Any:
-    """The axis whose sums are the adjoint of this one's."""
-    axis = even(axis)
+    """The axis whose sums are the adjoint of this one's, which is `even`."""
     if isinstance(axis, Adaptive) or axis.stride > 1:
         return Reversed(axis)
     before = axis.extent - 1 - axis.before
     after = axis.size - 1 + axis.extent - axis.length - before
     return Sliding(axis.length, axis.kernel, 1, before, after, axis.dilation)
+
+
+def adjoint_axes(axes: Sequence[Axis]) -> tuple[Any, ...]:
+    """The axes whose sums are the adjoint of these ones'. Where one of the last two goes by runs of
+    cells, both do."""
+    # of one window that is all of an axis, the stride says nothing
+    own = [even(Adaptive(axis.size, 1) if is_whole(axis) else axis) for axis in axes]
+    made, runs = [reversed_axis(axis) for axis in own], [Reversed(axis) for axis in own[-2:]]
+    far = [axis for axis in made[-2:] if isinstance(axis, Reversed) and not in_phases(axis)]
+    if far and all(map(in_runs, runs)):
+        made[-2:] = runs
+    return tuple(made)
 
 
 def in_phases(axis: Any) -> bool:

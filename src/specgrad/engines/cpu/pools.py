@@ -20,7 +20,7 @@ from ...geometry import Adaptive, Axis, Shape, Sliding, strides
 from ...memory import Array, room
 from ...ops.pool import SumPool
 from . import limits
-from .axes import even, flattened, in_phases, is_whole, nominal, reversed_axis, tiles_planes
+from .axes import adjoint_axes, even, flattened, in_phases, nominal, tiles_planes
 from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell, no_winner
 from .emitters.phases import Gather
@@ -139,8 +139,7 @@ class Pool:
                 axes = (one, two) if rows * two.size > limits.PLACES else (Sliding(rows * two.size, 1),)
                 inner = 1
             if what in ("spread", "adjoint"):
-                # of one window that is all of an axis, the stride says nothing
-                axes = tuple(reversed_axis(Adaptive(axis.size, 1) if is_whole(axis) else axis) for axis in axes)
+                axes = adjoint_axes(axes)
             name = what if what in ("max", "argmax") else "sum"
             if getattr(self.op, "lowest", False):
                 name = name.replace("max", "min")
