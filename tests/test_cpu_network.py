@@ -164,3 +164,11 @@ def test_what_it_does_not_take_goes_to_the_specification():
         assert dispatch.choose(sg.Relu(), (x,)) is reference
     assert dispatch.choose(sg.Add(), (np.ones(2), np.ones(2, np.float32))) is reference
     assert dispatch.choose(sg.MaxPool((2,)), (np.ones(2),)) is cpu
+
+
+@pytest.mark.parametrize("cotangent", [np.float64(0.3), 0.3, np.array(0.3)], ids=["scalar", "number", "array"])
+def test_a_cotangent_of_one_cell_is_taken_as_an_array(cotangent, monkeypatch):
+    monkeypatch.setattr(cpu.fallback, "pull", None)
+    logits, labels = np.arange(8.0).reshape(2, 4), np.array([3, 0])
+    found, _ = sg.CrossEntropy().vjp((logits, labels), cotangent)
+    np.testing.assert_array_equal(found, sg.CrossEntropy().vjp((logits, labels), np.full((), 0.3))[0])

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ...geometry import Shape
 
 # moves, norms and prepared enter what they run elsewhere
@@ -74,6 +76,8 @@ def pull(
     wanted: tuple[bool, ...] | None = None,
     out: Any = None,
 ) -> tuple[Any, ...]:
+    if isinstance(cotangent, np.generic | float):  # of a result of one cell
+        cotangent = np.asarray(cotangent)
     if not is_plain_array(cotangent):
         return fallback.pull(op, operands, None, cotangent, wanted, out)
     pulled: tuple[Any, ...] = _run("pull", op, operands, kept, cotangent, wanted, out)

@@ -29,7 +29,7 @@ DIRECT = 32  # terms of a panel that is not copied, at most: so many rows are re
 DOTS, MOST = 4, 8  # rows that are multiplied without copies, at most, and columns at a time
 LOADED, COPIED = 2, 8  # multiplications of vectors that loading a term of a tile takes, and copying a vector
 ROUNDS = 4  # blocks of a thread, at most, where there is but one product
-PARTS, LONG = 16, 1 << 10  # parts of a product of few tiles, at most, and terms of a part, at least
+PARTS, LONG = 128, 1 << 9  # parts of a product of few tiles, at most, and terms of a part, at least
 
 
 class Sizes(NamedTuple):

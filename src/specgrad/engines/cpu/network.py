@@ -377,13 +377,14 @@ class _LogSoftmax(Rule):
 
 class _CrossEntropy(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        logits, labels = xs[0], np.asarray(xs[1])[..., None]
+        logits, labels = xs[0], np.asarray(xs[1]).reshape(-1)
         below, total = shifted(logits)
         np.log(total, out=total)
-        np.mean(total - np.take_along_axis(below, labels, -1), out=out)
+        true = np.arange(labels.size) * logits.shape[-1] + labels  # where the logits of the labels lie
+        np.mean(total.reshape(-1) - below.reshape(-1)[true], out=out)
         slopes = made(np.subtract, below, total)
         np.exp(slopes, out=slopes)
-        np.put_along_axis(slopes, labels, np.take_along_axis(slopes, labels, -1) - 1, -1)
+        slopes.reshape(-1)[true] -= 1
         slopes /= slopes.dtype.type(labels.size)
         return slopes
 
