@@ -193,7 +193,7 @@ def are_alike(least: int, *arrays: Array) -> bool:
         out.size >= least
         and out.flags.carray
         and all(x.shape == out.shape and x.flags.c_contiguous and x.flags.aligned for x in xs)
-        and not any(x.ctypes.data != out.ctypes.data and np.may_share_memory(x, out) for x in xs)
+        and not any(x is not out and np.may_share_memory(x, out) and x.ctypes.data != out.ctypes.data for x in xs)
     )
 
 
