@@ -76,9 +76,10 @@ def _matrix(x: Array, y: Array, result: Array) -> Array:
 
 class _Softmax(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        below, total = shifted(xs[0])
-        np.divide(np.exp(below, out=below), total, out=out)
-        return out.copy()
+        _, powers, total = shifted(xs[0])
+        np.divide(powers, total, out=powers)
+        out[...] = powers
+        return powers
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         moved = made(np.multiply, kept, dx)

@@ -353,19 +353,21 @@ class _Sum(Rule):
         return x.dtype.type(np.prod([x.shape[p] for p in op.positions(x.shape)], dtype=np.int64))
 
 
-def shifted(x: Array) -> tuple[Array, Array]:
-    """x - m and Σ exp(x - m) over the last axis, for a finite m near the maximum."""
+def shifted(x: Array) -> tuple[Array, Array, Array]:
+    """x - m, exp(x - m) and Σ exp(x - m) over the last axis, for a finite m near the maximum."""
     m = x.max(axis=-1, keepdims=True, initial=-np.inf, out=room((*x.shape[:-1], 1), x.dtype))
     m[~np.isfinite(m)] = 0
     below = made(np.subtract, x, m)
-    return below, summed_last(made(np.exp, below))
+    powers = made(np.exp, below)
+    return below, powers, summed_last(powers)
 
 
 class _LogSoftmax(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        below, total = shifted(xs[0])
+        below, powers, total = shifted(xs[0])
+        np.divide(powers, total, out=powers)
         np.subtract(below, np.log(total, out=total), out=out)
-        return made(np.exp, out)
+        return powers
 
     def push(self, op: Any, xs: Any, kept: Any, slot: int, dx: Array) -> Any:
         return made(np.subtract, dx, summed_last(made(np.multiply, kept, dx)))
@@ -378,12 +380,10 @@ class _LogSoftmax(Rule):
 class _CrossEntropy(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
         logits, labels = xs[0], np.asarray(xs[1]).reshape(-1)
-        below, total = shifted(logits)
-        np.log(total, out=total)
+        below, slopes, total = shifted(logits)
+        slopes /= total
         true = np.arange(labels.size) * logits.shape[-1] + labels  # where the logits of the labels lie
-        np.mean(total.reshape(-1) - below.reshape(-1)[true], out=out)
-        slopes = made(np.subtract, below, total)
-        np.exp(slopes, out=slopes)
+        np.mean(np.log(total, out=total).reshape(-1) - below.reshape(-1)[true], out=out)
         slopes.reshape(-1)[true] -= 1
         slopes /= slopes.dtype.type(labels.size)
         return slopes
