@@ -144,9 +144,9 @@ def planned(
     """The kernel of products of matrices that lie so, in blocks for so many threads; the length of
     its biases; and its number of parts. `stacks`: of the operands, before they are broadcast."""
     size, apart = dtype.itemsize, [[one // dtype.itemsize for one in some] for some in strides]
-    is_small = n.number * n.rows * n.columns * n.terms < SMALL
     x_across, y_down = apart[0][-1] == 1, apart[1][-1] != 1
     how = kernel_of(n, x_across, y_down, dtype)
+    is_small = n.number * n.rows * -(-n.columns // how.lanes) * how.lanes * n.terms < SMALL
     if not is_small and (parts := parts_of(n, how)) > 1:
         n = n._replace(parts=parts)
         how = kernel_of(n, x_across, y_down, dtype)
