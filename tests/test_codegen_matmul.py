@@ -40,7 +40,7 @@ def emitted(random, stand_in=Emitted):
             (steps, "cached", lambda key, emit: stand_in(emit())),
             (matmul, "vectors", lambda _: (lanes, 16)),
             (matmul, "tile", lambda *_: tile),
-            (matmul, "SMALL", int(random.choice([0, 500]))),
+            (matmul, "SMALL", int(random.choice([0, 2000]))),
             (matmul, "DOTS", int(random.choice([0, 4]))),
             *((matmul, name, one) for name, one in few.items()),
         ):
