@@ -183,15 +183,17 @@ def numbers(rng, op, shape, dtype, awkward):
     return np.asarray(chosen, dtype)
 
 
-def windows(every, first=0):
-    """Check every n-th window from `first` on, in some dtype, and on a device in all layouts."""
+def windows(every, first=0, one=False):
+    """Check every n-th window from `first` on, in some dtype (`one`: maxima, too, in one alone),
+    and on a device in all layouts."""
     wrong, rng = 0, np.random.default_rng(0)
     layouts, dtypes = ("contiguous", "channels_last", "gaps"), (np.float32, np.float64)
     for turn, (op, shape) in enumerate(window_cases()):
         if turn % every != first:
             continue
         # the claims check the bounds of averages and smooth maxima of half floats
-        for dtype in (dtypes[turn % 2], *((np.float16,) if isinstance(op, Maximum) else ())):
+        tried = (dtypes[turn % 2], *((np.float16,) if isinstance(op, Maximum) else ()))
+        for dtype in tried[turn // every // 2 % len(tried) :][:1] if one else tried:
             x = numbers(rng, op, shape, dtype, turn % 3 == 0)
             for layout in layouts if DEVICE == "cuda" else layouts[turn // every % 3 :][:1]:
                 for words in differences(op, shape, dtype, layout, x, rng):
@@ -301,12 +303,13 @@ def main():
     parser.add_argument("--kinds", nargs="*", default=[])
     parser.add_argument("--every", type=int, default=1)
     parser.add_argument("--first", type=int, default=0, help="of the windows, so that processes can share them")
+    parser.add_argument("--one", action="store_true", help="dtype of a window")
     parser.add_argument("--layouts", nargs="*", default=["contiguous"])
     options = parser.parse_args()
     if options.part == "claims":
         wrong = claims(options.kinds, options.every, options.layouts)
     elif options.part == "windows":
-        wrong = windows(options.every, options.first)
+        wrong = windows(options.every, options.first, options.one)
     elif options.part == "sample":
         wrong = windows(4)
     else:

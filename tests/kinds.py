@@ -19,8 +19,8 @@ def in_turn(cases, turn):
 
 
 def examples(most):
-    """`most` examples if tests are thorough, else a third."""
-    return effort(max(most // 3, 5), most)
+    """`most` examples if tests are thorough, else a quarter."""
+    return effort(max(most // 4, 5), most)
 
 
 def share(kind, most):

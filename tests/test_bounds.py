@@ -15,7 +15,7 @@ from specgrad.bounds import curves, linear, maximum, relax
 from specgrad.bounds.affine import Affine, Box, Relaxation
 from specgrad.conformance.cases import STRATEGIES
 
-NETWORKS, SAMPLES = effort(80, 304), effort(1000, 3300)  # a million inputs if tests are thorough
+NETWORKS, SAMPLES = effort(50, 304), effort(1000, 3300)  # a million inputs if tests are thorough
 
 
 def exactly(x):
@@ -349,7 +349,7 @@ def test_every_operator_lies_within_its_bounds(kind):
 def test_lipschitz_constants_hold():
     """Inputs of random networks satisfy the Lipschitz bound; for affine networks it is the
     least."""
-    for seed in range(effort(40, 120)):
+    for seed in range(effort(24, 120)):
         network = Network(seed)
         x = network.samples(60)
         constant = sg.lipschitz(network, (network.lower, network.upper))

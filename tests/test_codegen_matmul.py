@@ -20,7 +20,7 @@ from specgrad.engines.cpu.emitters.matmul import Dots
 from specgrad.prove.interpreter.domains import Rationals
 
 FLOAT = CELLS["float32"]
-SEEDS, CASES = range(4), effort(40, 200)
+SEEDS, CASES = range(effort(3, 4)), effort(40, 200)
 
 
 @contextlib.contextmanager

@@ -12,7 +12,7 @@ from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.errors import SpecgradError
 from specgrad.prove.interpreter.domains import Floats
 
-SEEDS, CASES = range(effort(2, 5)), effort(12, 20)
+SEEDS, CASES = range(effort(2, 5)), effort(8, 20)
 FLOATS = ["float32", "float32", "float64", "float16", "bfloat16"]
 WHOLE = {sg.AdaptiveMaxPool: sg.GlobalMaxPool, sg.AdaptiveAvgPool: sg.GlobalAvgPool}
 INTEGERS = ["int8", "uint8", "int16", "int32", "uint32", "int64"]
@@ -262,7 +262,7 @@ def test_special_numbers_win_as_specified(seed, walk):
     random = np.random.default_rng([seed, *walk.encode()])
     unrolled, small = int(random.choice([6, 256])), 1 if walk == "tiles" else 50
     with emitted(VECTOR=int(random.choice([16, 32, 64])), LEAST=1, UNROLLED=unrolled, SMALL=small):
-        for _ in range(12):
+        for _ in range(effort(8, 12)):
             found = (
                 adaptive(random, sg.AdaptiveMaxPool, inner=bool(random.integers(2)))
                 if walk == "bins"

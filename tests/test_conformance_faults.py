@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import sessions
+from kinds import in_turn
 
 from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxPool, MaxPool
 from specgrad.conformance import runner, shrink
@@ -101,7 +102,9 @@ def cells_of(session, name, kind, claims):
 
 
 @pytest.mark.parametrize(
-    ("name", "kind", "claim", "most", "held"), FAULTS, ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS]
+    ("name", "kind", "claim", "most", "held"),
+    [(*fault[:4], in_turn(fault[4], turn)) for turn, fault in enumerate(FAULTS)],
+    ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS],
 )
 def test_fault_is_reported_under_the_right_claim(session, until, name, kind, claim, most, held):
     until(most)

@@ -143,7 +143,7 @@ def test_a_convention_that_nobody_knows_is_misuse(tmp_path):
         "inputs):\n        return op(*inputs)\n",
         encoding="utf-8",
     )
-    result = CliRunner().invoke(app, ["check", f"{tmp_path}/own_rules.py:Own"])
+    result = CliRunner().invoke(app, ["check", f"{tmp_path}/own_rules.py:Own", "--in-process"])
     assert result.exit_code == 2
     assert "split tie is no convention; choose from" in " ".join(result.output.split())
 
@@ -202,7 +202,7 @@ def test_a_subject_that_offers_nothing_is_misuse_and_not_a_pass(tmp_path):
         "inputs):\n        raise NotImplementedError\n",
         encoding="utf-8",
     )
-    result = CliRunner().invoke(app, ["check", f"{place}:Idle", "--quick", "--operator", "Linear"])
+    result = CliRunner().invoke(app, ["check", f"{place}:Idle", "--quick", "--in-process", "--operator", "Linear"])
     assert result.exit_code == 2
     assert "[/idle] [bold]: nothing was tried" in result.output
 

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 import sessions
 from faulty.amiss import SUBJECTS
+from kinds import effort, in_turn
 from test_conformance_faults import FAULTS, FOLDER
 
 from specgrad import AvgPool, Conv, MaxPool, SmoothMaxPool
@@ -18,7 +19,9 @@ from specgrad.conformance.compare import Outcome
 from specgrad.conformance.subject import load
 from specgrad.conformance.trial import Here
 
-AMISS = [(name, kind) for name in SUBJECTS for kind in (MaxPool, SmoothMaxPool, Conv)]
+AMISS = [
+    (name, kind) for turn, name in enumerate(SUBJECTS) for kind in (MaxPool, *in_turn((SmoothMaxPool, Conv), turn))
+]
 
 
 @pytest.fixture
@@ -56,8 +59,11 @@ def show(cells):
     return count
 
 
-@pytest.mark.parametrize(("name", "kind"), [f[:2] for f in FAULTS], ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS])
-def test_counterexamples_of_faulty_subjects(session, name, kind):
+@pytest.mark.parametrize(
+    ("name", "kind", "claim"), [f[:3] for f in FAULTS], ids=[f"{f[0]}-{f[1].__name__}" for f in FAULTS]
+)
+def test_counterexamples_of_faulty_subjects(session, name, kind, claim):
+    session.claims = effort((claim,), session.claims)
     place = f"{FOLDER / name}.py:subject"
     assert show(session.one(Here(load(place), place), kind, 0))
 

@@ -137,7 +137,7 @@ def test_maxima_of_planes_side_by_side_are_those_of_the_specification():
     random = np.random.default_rng(3)
     other_nan = np.array([0x7FF8_0000_2000_0000]).view(np.float64)[0]
     pools = ([np.nan, -np.inf, -0.0, 0.0, 1.0, 2.0], [-0.0, 0.0, -1.0], [np.nan, other_nan, *[1.0] * 60])
-    for turn in range(effort(24, 200)):
+    for turn in range(effort(15, 200)):
         rank, channels = int(random.integers(1, 4)), int(random.choice([16, 19, 33]))
         dtype = [np.float32, np.float64][turn % 2]
         lying = random.choice(pools[turn % 3], (2, *random.integers(1, 90 if rank == 1 else 9, rank), channels))
@@ -224,7 +224,7 @@ def test_averages_of_windows_side_by_side_send_back_what_the_specification_does(
 def test_averages_of_planes_side_by_side_are_those_of_the_specification():
     """Sums of integers are exact in any order, and divided once."""
     random = np.random.default_rng(5)
-    for turn in range(effort(30, 100)):
+    for turn in range(effort(18, 100)):
         rank = int(random.integers(1, 4))
         lying = random.integers(-9, 10, (2, *random.integers(1, 9, rank), int(random.choice([16, 19, 33]))))
         x = np.moveaxis(lying.astype([np.float32, np.float64][turn % 2]), -1, 1)
@@ -241,7 +241,7 @@ def test_averages_of_large_windows_send_back_what_the_specification_does():
     """Bins with and without overlap, windows with gaps between them, rows of many vectors and of
     less than one."""
     random = np.random.default_rng(4)
-    for turn in range(36):
+    for turn in range(effort(24, 36)):
         rank = turn % 3 + 1
         sizes = tuple(int(n) for n in random.integers(5, [90, 30, 12], 3))[3 - rank :]
         sizes = (*sizes[1:], int(random.integers(58, 70))) if turn % 4 else sizes

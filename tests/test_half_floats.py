@@ -69,7 +69,7 @@ LAYERS = {
 @pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
 def test_every_layer_rounds_alike(kind, dtype):
     @given(STRATEGIES[kind])
-    @settings(max_examples=effort(3, 6))
+    @settings(max_examples=effort(2, 6))
     def check(case):
         groups = (case.operands, case.tangents, [case.cotangent])
         xs, dxs, (gy,) = (tuple(np.asarray(a * 0.37, dtype) for a in group) for group in groups)

@@ -299,21 +299,30 @@ def test_extending_shows_files_that_work(tmp_path):
     assert not {op.name for op in specgrad.OPERATORS} & set(re.findall(r'name: ClassVar = "(\w+)"', files[0][1]))
     for name, code in files:
         (tmp_path / name).write_text(code, encoding="utf-8")
-    for call in (
-        ["use.py"],
-        ["-c", "from test_my_operators import *; test_rows_are_the_derivatives_of_their_values()"],
-        ["-m", "specgrad", "check", "my_operators.py:AlternatingPool", "my_operators.py:EnergyPool", "--quick"],
-    ):
-        ran = subprocess.run([sys.executable, "-W", "error", *call], cwd=tmp_path, capture_output=True, text=True)
-        assert not ran.returncode, ran.stderr
-        if call == ["use.py"]:
-            promises = [
-                " ".join(line.rpartition("# ")[2].rpartition(": ")[2].split())
-                for line in files[1][1].splitlines()
-                if "print(" in line
-            ]
-            printed = re.sub(r"\s+", " ", ran.stdout).strip()
-            assert printed == " ".join(promises)
+    (tmp_path / "all.py").write_text(ALL_FILES, encoding="utf-8")
+    ran = subprocess.run([sys.executable, "-W", "error", "all.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert not ran.returncode, ran.stderr + ran.stdout
+    promises = [
+        " ".join(line.rpartition("# ")[2].rpartition(": ")[2].split())
+        for line in files[1][1].splitlines()
+        if "print(" in line
+    ]
+    used, _, checked = ran.stdout.partition("used")
+    assert re.sub(r"\s+", " ", used).strip() == " ".join(promises)
+    assert "energy_pool: holds" in checked
+
+
+ALL_FILES = """
+import runpy, sys
+runpy.run_path("use.py")
+print("used")
+from test_my_operators import *
+test_rows_are_the_derivatives_of_their_values()
+from specgrad.cli import main
+sys.argv = "specgrad check my_operators.py:AlternatingPool my_operators.py:EnergyPool --quick --in-process".split()
+main()
+"""
+"""Runs the three files in one process."""
 
 
 ROWS = re.findall(

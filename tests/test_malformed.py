@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
-from kinds import examples
+from kinds import effort, examples
 
 import specgrad as sg
 from specgrad.ops.conv import Bilinear
@@ -83,7 +83,7 @@ def test_malformed_calls_are_refused_or_answered_rightly(name):
             optional={w: WORDS[w] for w in FUNCTIONS[name] if w not in required},
         ),
     )
-    @settings(max_examples=500, suppress_health_check=list(HealthCheck))
+    @settings(max_examples=effort(250, 500), suppress_health_check=list(HealthCheck))
     def call(x, second, words):
         nonlocal answered, refused
         try:

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from kinds import effort
 
 from specgrad import SpecgradError
 from specgrad import ndimage as ours
@@ -52,7 +53,7 @@ def images(draw, dtypes=DTYPES):
     return x, sizes, options, random
 
 
-@settings(max_examples=70)
+@settings(max_examples=effort(35, 70))
 @given(images(), st.sampled_from(EXTREMA * 2 + COMPOSED), st.sampled_from(["size", "footprint", "structure"]))
 def test_extrema_have_the_bits_of_scipy(case, name, window):
     x, sizes, options, random = case
@@ -73,7 +74,7 @@ def test_extrema_have_the_bits_of_scipy(case, name, window):
     np.testing.assert_array_equal(got, want)
 
 
-@settings(max_examples=25)
+@settings(max_examples=effort(15, 25))
 @given(images(), st.sampled_from([("maximum_filter1d", ours), ("minimum_filter1d", ours)]))
 def test_extrema_along_an_axis_have_the_bits_of_scipy(case, which):
     x, sizes, options, _ = case
@@ -108,7 +109,7 @@ def sums_per_axis(x, sizes, axes):
     return [(x.shape[p], s) for p, s in zip(places, sizes, strict=True) if s > 1]
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(20, 40))
 @given(images())
 def test_uniform_filters_are_within_the_bound(case):
     """Ours: γ of a sum in any order. SciPy's: a running sum of float64, two additions per cell.
@@ -130,7 +131,7 @@ def test_uniform_filters_are_within_the_bound(case):
     np.testing.assert_allclose(got, want, rtol=0, atol=(mine + theirs) * (1 + mine + theirs) * largest)
 
 
-@settings(max_examples=20)
+@settings(max_examples=effort(10, 20))
 @given(
     st.sampled_from([np.uint8, np.int8, np.uint16, np.int16, np.bool_]),
     st.lists(st.integers(1, 70), min_size=1, max_size=3),
@@ -197,7 +198,7 @@ def test_windows_much_larger_than_the_image(mode):
     np.testing.assert_allclose(ours.uniform_filter(x / 1.0, 1001, mode=mode, cval=8), want, rtol=1e-12)
 
 
-@settings(max_examples=40)
+@settings(max_examples=effort(20, 40))
 @given(images([np.uint8, np.int16, np.int64, np.float32, np.float64]), st.sampled_from(["correlate", "convolve"]))
 def test_weighted_sums_are_within_the_bound(case, name):
     """The bound: γ of n + 1 roundings of the sum, and one each for the weights and the result."""

@@ -11,6 +11,7 @@ import onnx
 import onnxruntime
 import pytest
 import torch
+from kinds import effort
 from onnx_networks import NETWORKS, made
 
 import specgrad as sg
@@ -44,8 +45,11 @@ def runtime(data):
     return session.run(None, {session.get_inputs()[0].name: X})[0]
 
 
-@pytest.mark.parametrize("exporter", ["torchscript", "dynamo"])
-@pytest.mark.parametrize("name", NETWORKS)
+EXPORTS = [(name, "torchscript") for name in NETWORKS]
+EXPORTS += [(name, "dynamo") for name in effort(("vgg", "densenet", "googlenet"), NETWORKS)]
+
+
+@pytest.mark.parametrize(("name", "exporter"), EXPORTS)
 def test_values_are_those_of_the_runtime(name, exporter):
     data = exported(name, exporter)
     graph = specgrad.onnx.load(data)

@@ -202,7 +202,7 @@ BASES = [
     ("product_vjp", case("matmul", sg.Linear(), ((3, 5), (6, 5)), DIRECT=2, FORMATS={})),
     ("product", case("dots", sg.Linear(), ((2, 6), (3, 6), (3,)), FORMATS={})),
 ]
-EACH = effort(5, 16)  # mutants of a kernel
+EACH = effort(3, 16)  # mutants of a kernel
 PREDICATES = {"icmp": ("eq", "ne", "slt", "sle", "sgt", "sge"), "fcmp": ("oeq", "ogt", "oge", "olt", "ole", "une")}
 OTHERS = {
     "add": "sub",
