@@ -65,7 +65,7 @@ class Program:
         composes = self.dtype != object and not Numbers(self.dtype).rounds
         self.graph = simplified(lowered(graph) if composes else graph)
         nodes = self.graph.nodes
-        self._integers = self.graph.integers
+        self._inputs, self._integers = self.graph.inputs, self.graph.integers
         self._steps = scheduled(self.graph)
         candidates = candidates if forced is None else [forced]
         for step in self._steps:
@@ -170,7 +170,7 @@ class Program:
         except IndexError:
             workspace = self._workspace()
         values = list(workspace[0])
-        for node, x in zip(self.graph.inputs, given, strict=True):
+        for node, x in zip(self._inputs, given, strict=True):
             values[node.index] = x
         for index, constant in self._constants.items():
             values[index] = constant
@@ -200,16 +200,16 @@ class Program:
     def _given(self, xs: Sequence[Any]) -> list[Any]:
         """The inputs, once all fit: checked before anything runs, so that a refused call changes
         nothing."""
-        given = given_inputs("program", "input", self.graph.inputs, self._integers, xs)
+        given = given_inputs("program", "input", self._inputs, self._integers, xs)
         given = [x.astype(_native(x.dtype)) if isinstance(x, np.ndarray) and not x.dtype.isnative else x for x in given]
-        for node, x in zip(self.graph.inputs, given, strict=True):
+        for node, x in zip(self._inputs, given, strict=True):
             if node.index in self._integers or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
                 continue
             is_array = isinstance(x, np.ndarray)
             remedy = f"cast it, or compile the graph for {x.dtype}" if is_array else "give a NumPy array"
             rule = f"this program takes {self.dtype}"
             raise refusal(ScalarError, "program", f"input {node.name}", x, rule, remedy)
-        by_place = {node.index: x for node, x in zip(self.graph.inputs, given, strict=True)}
+        by_place = {node.index: x for node, x in zip(self._inputs, given, strict=True)}
         for step in self._steps:
             if any(slot.integer for slot in step.op.slots) and not step.op.derived:
                 known = {**by_place, **self._constants}
@@ -217,7 +217,7 @@ class Program:
         return given
 
     def _example(self, given: Sequence[Any]) -> Any:
-        numbers = [x for node, x in zip(self.graph.inputs, given, strict=True) if node.index not in self._integers]
+        numbers = [x for node, x in zip(self._inputs, given, strict=True) if node.index not in self._integers]
         return numbers[0] if numbers else np.zeros(())
 
     def _fresh(self) -> list[Any]:
