@@ -218,7 +218,8 @@ class Planner:
         across_planes, down, across = known_window(outer), known_window(rows), known_window(columns)
         behind = overhang(columns)
         tile_columns, parts = cut(columns.length, -(-columns.length // max(8 * limits.TILE, 8 * lanes)), lanes)
-        stack = min(limits.TOGETHER, rows.length) if down.taps > 1 else 1
+        shares_few = 2 * (down.extent - down.stride) <= down.stride  # rows with the next window
+        stack = min(2 if shares_few else limits.TOGETHER, rows.length) if down.taps > 1 else 1
         items = planes * outer.length * parts
         cells = columns.size * rows.stride * across_planes.taps
         most = max(stack, min(rows.length, limits.MOST // max(cells, 1)))
