@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ...caches import cached, cached_property
-from ...geometry import Adaptive, Axis, Shape, Sliding, strides
+from ...geometry import Axis, Shape, Sliding, strides
 from ...memory import Array, room
 from ...ops.pool import SumPool
 from . import limits
