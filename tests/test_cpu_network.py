@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from codegen_pools import Run, emitted
 from hypothesis import given, settings
-from kinds import share
+from kinds import in_turn, share
 from rounding import Rounded, Rounded32, allowed, long_numbers
 
 import specgrad as sg
@@ -30,9 +30,14 @@ def small_pieces(monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("dtype", "exact"), [(np.float32, Rounded32), (np.float64, Rounded)], ids=["float32", "float64"]
+    ("kind", "dtype", "exact"),
+    [
+        (kind, *number)
+        for turn, kind in enumerate(k for k in network.RULES if k in STRATEGIES)
+        for number in in_turn([(np.float32, Rounded32), (np.float64, Rounded)], turn)
+    ],
+    ids=lambda one: one.__name__,
 )
-@pytest.mark.parametrize("kind", [k for k in network.RULES if k in STRATEGIES], ids=lambda k: k.__name__)
 def test_value_and_derivatives_are_the_specifications_within_the_derived_bound(kind, dtype, exact):
     """Both engines satisfy the bound from the specification over numbers that carry their error
     bound (`rounding`)."""

@@ -6,6 +6,7 @@ from __future__ import annotations
 import ml_dtypes
 import numpy as np
 import pytest
+from kinds import in_turn
 
 import specgrad as sg
 from specgrad import dispatch
@@ -64,8 +65,14 @@ def test_each_tied_cell_sends_and_is_sent(op, shape, dtype):
     assert np.array_equal(engine.pull(op, (x,), kept, gy)[0], gx)
 
 
-@pytest.mark.parametrize("dtype", [np.float32, np.float16, ml_dtypes.bfloat16, np.int16])
-@pytest.mark.parametrize(("kind", "given", "words", "shape"), PLANES)
+@pytest.mark.parametrize(
+    ("kind", "given", "words", "shape", "dtype"),
+    [
+        (*plane, dtype)
+        for turn, plane in enumerate(PLANES)
+        for dtype in (np.float32, *in_turn([np.float16, ml_dtypes.bfloat16, np.int16], turn))
+    ],
+)
 def test_cells_that_equal_their_maximum_send_and_are_sent_what_the_specification_says(kind, given, words, shape, dtype):
     engine, exact, rng = dispatch.load("cpu"), dispatch.load("reference"), np.random.default_rng(0)
     op = kind(*given, **words, ties="all")

@@ -8,6 +8,7 @@ import weakref
 
 import numpy as np
 import pytest
+from kinds import in_turn
 from naive import pool_windows
 
 import specgrad as sg
@@ -41,8 +42,14 @@ def cells_of_windows(op, shape):
 
 
 @pytest.mark.parametrize("beside", [False, True], ids=["", "beside"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64, np.int8, np.uint8, np.int64])
-@pytest.mark.parametrize(("op", "shape"), WINDOWS)
+@pytest.mark.parametrize(
+    ("op", "shape", "dtype"),
+    [
+        (*window, dtype)
+        for turn, window in enumerate(WINDOWS)
+        for dtype in (np.float32, *in_turn([np.float64, np.int8, np.uint8, np.int64], turn))
+    ],
+)
 def test_the_earliest_of_the_greatest_wins(op, shape, dtype, beside):
     """Planes one after the other, and channels last."""
     engine, rng = dispatch.load("cpu"), np.random.default_rng(0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from kinds import effort
+from kinds import effort, in_turn
 
 import specgrad as sg
 from specgrad.conformance.cases import STRATEGIES, bfloat16
@@ -65,8 +65,11 @@ LAYERS = {
 }
 
 
-@pytest.mark.parametrize("dtype", HALVES, ids=lambda d: np.dtype(d).name)
-@pytest.mark.parametrize("kind", KINDS, ids=lambda k: k.__name__)
+@pytest.mark.parametrize(
+    ("kind", "dtype"),
+    [(kind, dtype) for turn, kind in enumerate(KINDS) for dtype in in_turn(HALVES, turn)],
+    ids=lambda one: one.__name__,
+)
 def test_every_layer_rounds_alike(kind, dtype):
     @given(STRATEGIES[kind])
     @settings(max_examples=effort(2, 6))

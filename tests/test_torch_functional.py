@@ -198,7 +198,7 @@ def test_calls_beyond_torchs_samples(name, answered):
     """Ties, NaN, infinities, signed zeros, kernels larger than the input, ceil_mode with divisors:
     the same value or the same error."""
 
-    @settings(max_examples=effort(24, 100))
+    @settings(max_examples=effort(14, 100))
     @given(calls(name))
     def check(call):
         x, arguments, words = call
@@ -223,7 +223,7 @@ def test_calls_beyond_torchs_samples(name, answered):
             agree(derivatives(ours, x, arguments, words), derivatives(theirs, x, arguments, words), 64 * x.numel())
 
     check()
-    assert len(answered) > effort(5, 25)
+    assert len(answered) > effort(3, 25)
 
 
 @example(norm=2.0)
