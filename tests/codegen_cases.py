@@ -8,8 +8,9 @@ import numpy as np
 from llvmlite import ir
 from tallies import machine_code
 
-from specgrad.engines.cpu.codegen.builder import CELLS, F32, F64, I1, I8, I16, I32, I64, Kernel, Value, constant
+from specgrad.engines.cpu.codegen.builder import Kernel
 from specgrad.engines.cpu.codegen.thread_pool import Call
+from specgrad.engines.cpu.codegen.values import CELLS, F32, F64, I1, I8, I16, I32, I64, Value, constant
 from specgrad.prove.interpreter.domains import Floats
 from specgrad.prove.interpreter.memory import Memory, disjoint
 from specgrad.prove.interpreter.program import Program

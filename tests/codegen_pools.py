@@ -15,8 +15,8 @@ from llvmlite import ir
 
 import specgrad as sg
 from specgrad.engines.cpu import limits, pools, steps
-from specgrad.engines.cpu.codegen.builder import CELLS
 from specgrad.engines.cpu.codegen.thread_pool import address
+from specgrad.engines.cpu.codegen.values import CELLS
 from specgrad.prove.interpreter.domains import Floats, Rationals
 from specgrad.prove.interpreter.memory import Fault, Memory, access, disjoint
 from specgrad.prove.interpreter.program import Program

@@ -7,8 +7,9 @@ import numpy as np
 
 import specgrad as sg
 from specgrad.engines.cpu.codegen import object_code
-from specgrad.engines.cpu.codegen.builder import CELLS, I64, Kernel, Value
+from specgrad.engines.cpu.codegen.builder import Kernel
 from specgrad.engines.cpu.codegen.thread_pool import Call
+from specgrad.engines.cpu.codegen.values import CELLS, I64, Value
 
 INT = CELLS["int64"]
 

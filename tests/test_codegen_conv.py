@@ -14,7 +14,7 @@ from tallies import compiled_for
 import specgrad as sg
 from specgrad.engines.cpu import bilinear, gemm, steps, weight_gradient
 from specgrad.engines.cpu.codegen import object_code
-from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.codegen.values import CELLS
 from specgrad.engines.cpu.emitters import gemm as emitter
 from specgrad.engines.cpu.emitters.gemm import Gemm
 from specgrad.engines.cpu.emitters.weight_gradient import WeightGradient

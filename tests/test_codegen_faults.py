@@ -9,7 +9,8 @@ import pytest
 from codegen_cases import FLOAT, interpreted, total, windows
 from llvmlite import ir
 
-from specgrad.engines.cpu.codegen.builder import ADDRESS, CELLS, F32, F64, I1, I32, I64, Kernel, Value
+from specgrad.engines.cpu.codegen.builder import Kernel
+from specgrad.engines.cpu.codegen.values import ADDRESS, CELLS, F32, F64, I1, I32, I64, Value
 from specgrad.prove.interpreter import program
 from specgrad.prove.interpreter.domains import Floats, Rationals
 from specgrad.prove.interpreter.memory import Fault, Memory, access

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from codegen_cases import FLOAT, Draw, both_ways, greater, interpreted, numbers, total, windows
 
-from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
+from specgrad.engines.cpu.codegen.builder import Kernel
+from specgrad.engines.cpu.codegen.values import CELLS, F32, I32, Value
 from specgrad.prove.interpreter.domains import Domain, Floats, Infinity, Rationals
 from specgrad.prove.interpreter.instructions import CASTS, FLOATS, ORDERS, name_of
 from specgrad.prove.interpreter.memory import Fault, Undecided

@@ -15,7 +15,7 @@ from test_codegen_conv import TARGETS
 import specgrad as sg
 from specgrad.engines.cpu import gemm, matmul, steps
 from specgrad.engines.cpu.codegen import object_code
-from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.codegen.values import CELLS
 from specgrad.engines.cpu.emitters.matmul import Dots
 from specgrad.prove.interpreter.domains import Rationals
 

@@ -8,7 +8,7 @@ from kinds import effort
 
 import specgrad as sg
 from specgrad.engines import reference
-from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.codegen.values import CELLS
 from specgrad.errors import SpecgradError
 from specgrad.prove.interpreter.domains import Floats
 

@@ -16,8 +16,9 @@ import numpy as np
 import pytest
 
 from specgrad.engines.cpu.codegen import code_cache, object_code, thread_pool
-from specgrad.engines.cpu.codegen.builder import CELLS, Kernel
+from specgrad.engines.cpu.codegen.builder import Kernel
 from specgrad.engines.cpu.codegen.thread_pool import Call
+from specgrad.engines.cpu.codegen.values import CELLS
 
 INT = CELLS["int64"]
 

@@ -15,7 +15,7 @@ from specgrad import dispatch
 from specgrad.conformance.cases import STRATEGIES
 from specgrad.engines import cpu, reference
 from specgrad.engines.cpu import limits, network
-from specgrad.engines.cpu.codegen.builder import CELLS
+from specgrad.engines.cpu.codegen.values import CELLS
 from specgrad.prove.interpreter.domains import Rationals
 
 

@@ -9,7 +9,8 @@ import pytest
 from tallies import compiled_for, machine_code, run, tally
 
 from specgrad.engines.cpu.codegen import native_pool, object_code
-from specgrad.engines.cpu.codegen.builder import CELLS, F32, I32, Kernel, Value
+from specgrad.engines.cpu.codegen.builder import Kernel
+from specgrad.engines.cpu.codegen.values import CELLS, F32, I32, Value
 
 TRIPLES = {"x86_64": "x86_64-unknown-linux-gnu", "aarch64": "aarch64-unknown-linux-gnu", "arm64": "arm64-apple-macosx"}
 TARGETS = [(TRIPLES[machine], cpu) for machine, known in object_code.TARGETS.items() for cpu in known]

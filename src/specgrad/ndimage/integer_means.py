@@ -60,7 +60,7 @@ def _fits(dtype: np.dtype[Any], line: Line, cval: float) -> bool:
 def _step(name: str, shape: tuple[int, int, int], rows: Line | None, columns: Line | None, cval: int) -> Any:
     """The kernel of means over planes of this shape, with its tables."""
     from ..engines.cpu import limits, steps
-    from ..engines.cpu.codegen.builder import CELLS
+    from ..engines.cpu.codegen.values import CELLS
     from ..engines.cpu.emitters import moving_mean
 
     planes, height, width = shape

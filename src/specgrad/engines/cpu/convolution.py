@@ -30,7 +30,7 @@ from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
 from . import matmul
 from .bilinear import Plan, plan
-from .codegen.builder import CELLS
+from .codegen.values import CELLS
 from .gemm import product
 from .network import RULES, Rule
 from .operands import handed_over

@@ -13,8 +13,8 @@ from ...geometry import Axis, Sliding, strides
 from ...memory import Array
 from . import limits
 from .axes import even, known_window, least_read, nominal, rows_of
-from .codegen.builder import CELLS, Cell
 from .codegen.combine import working
+from .codegen.values import CELLS, Cell
 from .emitters import channels, flat, phases, weights, winners
 from .emitters.phases import Gather
 from .steps import NOT_DIVIDED, Divided, Step, cut, grain, plane, power, step, tiled

@@ -15,8 +15,8 @@ import numpy as np
 
 from ...memory import Array, room
 from .bilinear import Plan
-from .codegen.builder import CELLS
 from .codegen.object_code import host
+from .codegen.values import CELLS
 from .emitters.gemm import JOB, Gemm, Packing, emit, emit_packing
 from .steps import Step, cut, step
 from .taps import Grid, Layout, Row, grid_of, in_rows, tiles_of

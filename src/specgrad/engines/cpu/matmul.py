@@ -16,7 +16,7 @@ from ... import threads
 from ...memory import Array, room
 from .bilinear import SMALL
 from .codegen import CodegenError
-from .codegen.builder import CELLS
+from .codegen.values import CELLS
 from .emitters.matmul import Dots, Matmul, emit, emit_dots
 from .gemm import ROWS, vectors
 from .steps import Step, step

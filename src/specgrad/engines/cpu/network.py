@@ -31,7 +31,7 @@ from ...scalars.floats import Numbers, admitted
 from ...sizes import refuse_result
 from . import limits
 from .codegen import CodegenError
-from .codegen.builder import CELLS
+from .codegen.values import CELLS
 from .emitters import cellwise as emitter
 from .operands import handed_over, is_float
 from .steps import Step, grain, step

@@ -16,7 +16,7 @@ import numpy as np
 
 from ...geometry import Axis, Shape
 from ...memory import Array, empty, room
-from .codegen.builder import CELLS, Cell
+from .codegen.values import CELLS, Cell
 
 
 class Layout(NamedTuple):

@@ -26,8 +26,8 @@ from .axes import (
     whole_windows,
     window_of,
 )
-from .codegen.builder import Cell
 from .codegen.combine import ArgMax, LogSumExp, Max, Sum, working
+from .codegen.values import Cell
 from .emitters import along, bins, channels, direct, runs, tiles
 from .emitters.phases import Gather
 from .gathers import channels_step, phases_step

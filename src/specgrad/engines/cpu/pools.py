@@ -21,8 +21,8 @@ from ...memory import Array, room
 from ...ops.pool import SumPool
 from . import limits
 from .axes import adjoint_axes, even, flattened, in_phases, nominal, tiles_planes
-from .codegen.builder import CELLS, Cell
 from .codegen.combine import code_cell, no_winner
+from .codegen.values import CELLS, Cell
 from .emitters.phases import Gather
 from .gathers import channels_step, fills_vectors, flat_step, phases_step, winners_step
 from .operands import Layout, cell_of, handed_over, is_sorted, layout_of, native, result_in

@@ -10,7 +10,7 @@ import numpy as np
 
 from ...memory import Array, room
 from .bilinear import Plan
-from .codegen.builder import CELLS
+from .codegen.values import CELLS
 from .emitters.weight_gradient import WeightGradient, emit
 from .gemm import ITEMS, LAID, Blocking, arranged, grain, strides, turned, vectors
 from .steps import Step, cut, step

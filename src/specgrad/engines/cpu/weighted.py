@@ -22,8 +22,8 @@ from ...geometry import Shape, Sliding
 from ...memory import Array, empty, room
 from . import limits
 from .axes import even
-from .codegen.builder import Cell
 from .codegen.combine import greatest, lowest
+from .codegen.values import Cell
 from .emitters.phases import Gather
 from .gathers import phases_step, weights_step
 from .network import cellwise

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.cpu.codegen.builder import F16, F32, F64
+from ...engines.cpu.codegen.values import F16, F32, F64
 from .memory import UNDEFINED, Fault, Undecided
 
 Comparison = Callable[[Any, Any], Any]

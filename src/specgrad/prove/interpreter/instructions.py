@@ -16,7 +16,7 @@ from typing import Any
 
 from llvmlite import ir
 
-from ...engines.cpu.codegen.builder import I1
+from ...engines.cpu.codegen.values import I1
 from .domains import ORDERS, Domain
 from .memory import SIZES, UNDEFINED, Fault, access, is_float
 

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from llvmlite import ir
 
-from ...engines.cpu.codegen.builder import ADDRESS, F16, F32, F64, I8, I16, I32, I64
+from ...engines.cpu.codegen.values import ADDRESS, F16, F32, F64, I8, I16, I32, I64
 
 SIZES = {I8: 1, I16: 2, I32: 4, I64: 8, F16: 2, F32: 4, F64: 8, ADDRESS: 8}
 """The size in bytes of a cell of each type."""

@@ -19,7 +19,8 @@ from typing import Any
 import numpy as np
 from llvmlite import ir
 
-from ...engines.cpu.codegen.builder import I1, I64, Kernel
+from ...engines.cpu.codegen.builder import Kernel
+from ...engines.cpu.codegen.values import I1, I64
 from .domains import Domain
 from .instructions import Function, element, is_vector, meaning, name_of, operands_of, signed, width
 from .memory import UNDEFINED, Fault, Memory, Task, access, is_float

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.cpu.codegen.builder import Cell
+from ...engines.cpu.codegen.values import Cell
 from ...operator import Operator
 from ..interpreter.memory import Undecided
 from .cases import Case

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ...engines.cpu import bilinear, gemm, weight_gradient
-from ...engines.cpu.codegen.builder import CELLS
+from ...engines.cpu.codegen.values import CELLS
 from ...engines.cpu.steps import Chain
 from .cases import Case
 from .compare import DOMAIN, Unplanned, each, expect, pulled, ran, same_form

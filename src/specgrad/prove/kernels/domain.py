@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ...engines.cpu.codegen.builder import F16
+from ...engines.cpu.codegen.values import F16
 from ...operator import Operator, Window
 from ...scalars.base import Undecided as UndecidedFamily
 from ..interpreter.domains import Comparison, Floats, Infinity, Rationals

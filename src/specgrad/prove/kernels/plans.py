@@ -15,8 +15,9 @@ import numpy as np
 
 from ...engines.cpu import bilinear, gemm, limits, matmul, pools, steps, weight_gradient, weighted
 from ...engines.cpu.codegen import combine
-from ...engines.cpu.codegen.builder import CELLS, F32, Cell, Kernel, Value
+from ...engines.cpu.codegen.builder import Kernel
 from ...engines.cpu.codegen.thread_pool import address
+from ...engines.cpu.codegen.values import CELLS, F32, Cell, Value
 from ..interpreter.domains import Domain
 from ..interpreter.memory import SIZES, Allocation, disjoint
 from ..interpreter.program import Program

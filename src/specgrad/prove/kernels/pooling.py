@@ -10,7 +10,7 @@ import numpy as np
 from ...caches import cached_property
 from ...engines.cpu import pools
 from ...engines.cpu.axes import even, nominal
-from ...engines.cpu.codegen.builder import WORD
+from ...engines.cpu.codegen.values import WORD
 from ...geometry import strides
 from .cases import Case, dtype_of, laid
 from .compare import DOMAIN, Differs, Unplanned, each, expect, pulled, ran, same_form, same_lead

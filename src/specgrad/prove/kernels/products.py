@@ -12,7 +12,7 @@ from unittest import mock
 import numpy as np
 
 from ...engines.cpu import matmul
-from ...engines.cpu.codegen.builder import CELLS
+from ...engines.cpu.codegen.values import CELLS
 from ...engines.cpu.network import RULES
 from .cases import Case
 from .compare import DOMAIN, each, expect, pulled, ran, same_form

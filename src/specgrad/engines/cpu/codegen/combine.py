@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from .builder import CELLS, Cell, Kernel, Value
+from .builder import Kernel
+from .values import CELLS, Cell, Value
 from .vector_math import exp, log
 
 Part = list[Value]

@@ -25,7 +25,8 @@ from typing import Any
 
 from llvmlite import ir
 
-from .builder import ADDRESS, I32, I64, WORD, Kernel, Number, Pointer, Value
+from .builder import Kernel
+from .values import ADDRESS, I32, I64, WORD, Number, Pointer, Value
 
 CODE = ir.FunctionType(I64, [ADDRESS, I64, I64, ADDRESS])  # of a task
 LINE = 8  # words of a cache line

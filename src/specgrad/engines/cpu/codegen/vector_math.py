@@ -11,7 +11,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from .builder import F32, I32, I64, Kernel, Value, constant
+from .builder import Kernel
+from .values import F32, I32, I64, Value, constant
 
 SINGLE_EXP = (5.0000001201e-1, 1.6666665459e-1, 4.1665795894e-2, 8.3334519073e-3, 1.3981999507e-3, 1.9875691500e-4)
 DOUBLE_EXP = tuple(1 / math.factorial(n) for n in range(2, 14))

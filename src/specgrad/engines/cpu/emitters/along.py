@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import WORD, Kernel, Number, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part
+from ..codegen.values import WORD, Number, Value
 from .windows import Reduction, Walk, Window, stacked
 
 

@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I32, WORD, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, no_winner
+from ..codegen.values import I32, WORD, Number, Pointer, Value
 from .windows import Reduction, Walk
 
 

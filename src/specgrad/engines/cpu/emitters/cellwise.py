@@ -5,7 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Cell, Kernel, Value
+from ..codegen.builder import Kernel
+from ..codegen.values import Cell, Value
 
 
 @dataclass(frozen=True)

@@ -12,8 +12,9 @@ import functools
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, working
+from ..codegen.values import Number, Pointer, Value
 from .phases import Reader, readers, span
 from .windows import Divisors, Reduction, Walk, Window, fold_parts, stacked
 

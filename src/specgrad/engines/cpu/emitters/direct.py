@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, working
+from ..codegen.values import Number, Pointer, Value
 from .windows import Reduction, Walk, Window, fold_parts, load_padded, stacked
 
 

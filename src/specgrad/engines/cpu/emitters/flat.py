@@ -11,8 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import no_winner, working
+from ..codegen.values import WORD, Cell, Number, Pointer, Value
 
 
 @dataclass(frozen=True)

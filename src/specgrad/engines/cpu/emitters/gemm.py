@@ -15,7 +15,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I32, WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
+from ..codegen.values import I32, WORD, Cell, Number, Pointer, Value
 from ..codegen.vector_math import fma
 from .windows import copy, fill
 

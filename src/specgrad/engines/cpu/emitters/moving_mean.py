@@ -13,8 +13,9 @@ import operator
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value, constant
+from ..codegen.builder import Kernel
 from ..codegen.combine import Sum
+from ..codegen.values import WORD, Cell, Number, Pointer, Value, constant
 from .windows import Window, block_of, split
 
 

@@ -22,8 +22,9 @@ import math
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ..codegen.builder import Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import weight, working
+from ..codegen.values import Cell, Number, Pointer, Value
 from ..codegen.vector_math import fma
 from .windows import Divisors, Window, load_padded
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import working
+from ..codegen.values import WORD, Cell, Number, Pointer, Value
 from .windows import Divisors
 
 

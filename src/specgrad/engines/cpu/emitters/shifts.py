@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from ..codegen.builder import Kernel, Pointer
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, Sum
+from ..codegen.values import Pointer
 from .windows import Window, fold_parts
 
 

@@ -12,8 +12,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I32, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, working
+from ..codegen.values import I32, Number, Pointer, Value
 from .shifts import fold_row, load_row
 from .windows import Reduction, Walk, Window, block_of, copy_whole, fold_parts, split, stacked
 

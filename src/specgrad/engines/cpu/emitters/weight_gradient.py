@@ -11,7 +11,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import WORD, Cell, Kernel, Pointer, Value
+from ..codegen.builder import Kernel
+from ..codegen.values import WORD, Cell, Pointer, Value
 from ..codegen.vector_math import fma
 from .gemm import RUN, lay_out, record, transposed, turned_sums, write_turned
 from .windows import fill

@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ..codegen.builder import Cell, Kernel, Number
+from ..codegen.builder import Kernel
 from ..codegen.combine import weight, working
+from ..codegen.values import Cell, Number
 from ..codegen.vector_math import fma
 from .windows import Window
 

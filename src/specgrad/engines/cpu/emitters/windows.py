@@ -8,8 +8,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import I1, Cell, Kernel, Number, Pointer, Value, constant
+from ..codegen.builder import Kernel
 from ..codegen.combine import Part, Sum, working
+from ..codegen.values import I1, Cell, Number, Pointer, Value, constant
 
 AHEAD = 2048  # bytes from a load to what is asked for meanwhile
 DIRECT = 8  # taps of a row that are joined one by one; more go by blocks

@@ -13,8 +13,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ..codegen.builder import CELLS, WORD, Cell, Kernel, Number, Pointer, Value
+from ..codegen.builder import Kernel
 from ..codegen.combine import no_winner, working
+from ..codegen.values import CELLS, WORD, Cell, Number, Pointer, Value
 from .windows import copy_whole
 
 SOME = 1024  # windows that are located together
