@@ -82,6 +82,8 @@ def drawn(random):
 
         kernel, stride, dilation, groups = some(1, 4, 0.9), some(1, 4), some(1, 4, 0.3), int(random.choice([1, 1, 2]))
         padding = tuple(zip(some(0, 5), some(0, 5), strict=True))
+        if random.random() < 0.2:  # windows of one cell
+            kernel, stride, padding = (1,) * rank, (1,) * rank, ((0, 0),) * rank
         size = tuple(int(random.integers(1, n)) for n in [(20,), (7, 9), (4, 4, 5)][rank - 1])
         images, reads, writes = map(int, random.integers(1, 4, 3))
         kind = (sg.Conv, sg.ConvTranspose)[int(random.integers(2))]
@@ -134,6 +136,12 @@ def weighed(p, skips, wide, narrow, shape):
     return out
 
 
+def is_direct(p):
+    """Whether weight gradients read cells in place, and so meet no padding."""
+    found = weight_gradient.gradient(p, np.dtype(np.float32), False).step
+    return found is not None and "in place" in found.reason
+
+
 def values(random, op, x_shape, weight_shape, infinite=False, often=0.2, kernel=None):
     """Compare value and cotangents with the specification; with floats, one weight, or one cell of
     either side, is infinite. `often`: the share of kernels that skip padding. `kernel`: only check
@@ -142,7 +150,8 @@ def values(random, op, x_shape, weight_shape, infinite=False, often=0.2, kernel=
     y_shape = op.output_shape(x_shape, weight_shape)
     shapes = x_shape, weight_shape, y_shape, y_shape[1:2], x_shape[1:2]
     x, weight, g, bias, added = (numbers(random, shape) for shape in shapes)
-    p, skips = bilinear.plan(op, x_shape, weight_shape), infinite or random.random() < often
+    p = bilinear.plan(op, x_shape, weight_shape)
+    skips = (infinite and not is_direct(p)) or random.random() < often
     if infinite:
         x, weight, g, bias, added = (array.astype(np.float32) for array in (x, weight, g, bias, added))
         weight.reshape(-1)[int(random.integers(weight.size))] = np.inf
@@ -180,15 +189,16 @@ def test_padding_is_absent_beside_infinite_cells_and_weights():
             values(random, *drawn(random), infinite=True)
 
 
-@pytest.mark.parametrize("kernel", ["gemm", "packing", "weight_gradient"])
-def test_an_access_one_cell_off_is_found(kernel, monkeypatch):
+@pytest.mark.parametrize(
+    ("kernel", "taps"),
+    [("gemm", (3, 2)), ("packing", (3, 2)), ("weight_gradient", (3, 2)), ("weight_gradient", (1, 1))],
+)
+def test_an_access_one_cell_off_is_found(kernel, taps, monkeypatch):
     monkeypatch.setattr(emitter, "UNROLL", 1)  # every load has a channel that exists
     groups = 2 if kernel == "packing" else 1  # several blocks
     size = (7, 9) if kernel == "weight_gradient" else (4, 6)
-    op, shapes = (
-        sg.Conv((3, 2), stride=(1, 2), padding=1, groups=groups),
-        ((2, 3 * groups, *size), (4 * groups, 3, 3, 2)),
-    )
+    around = {} if taps == (1, 1) else {"stride": (1, 2), "padding": 1}
+    op, shapes = sg.Conv(taps, groups=groups, **around), ((2, 3 * groups, *size), (4 * groups, 3, *taps))
 
     def spoilt(n, spoil):
         random = np.random.default_rng(n)
@@ -221,5 +231,6 @@ def test_registers_are_blocked_for_every_target(target, monkeypatch):
         gemm.emit(Gemm(FLOAT, *gemm.turned(7, 64, 4)[1][:3], 2, 2, False, True), 64),
         weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 2, True), 64),
         weight_gradient.emit(WeightGradient(FLOAT, *gemm.turned(9, 64, 4)[1], 2, False), 64),
+        weight_gradient.emit(WeightGradient(FLOAT, *weight_gradient.blocking(17, 9, 4), 1, False, is_direct=True), 64),
     ):
         assert compiled_for(kernel, *target)

@@ -85,6 +85,7 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
     (out_part, out_parts), (part, every), shares, widest = parts
     if not is_turned:
         block = blocking(out_part, part * len(taps), item)
+    is_direct = not (is_turned or skips) and p.pointwise and p.narrow_cells >= block.lanes
     sizes = strides("wide", p.groups, p.wide_channels, p.wide_cells)
     sizes |= strides("narrow", p.groups, p.narrow_channels, p.narrow_cells)
 
@@ -93,31 +94,44 @@ def gradient(p: Plan, dtype: np.dtype[Any], skips: bool, most: int = ITEMS) -> G
             return laid.pitch * widest * item <= LAID and laid.cells <= NEAR
         return laid.pitch * item <= min(CHANNEL, LAID // widest) and laid.count * laid.units[0] <= LONG
 
-    images, layout = arranged(p, grid, sizes, fits, LONG)
-    rows = layout.row(block.lanes)
-    tables, length = tabled(layout, part, block, rows)
+    if is_direct:
+        images, pitch, length, rows = p.images, p.wide_cells, p.narrow_cells, Row(0, 0, 0)
+        tables = in_place(p, part, block)
+    else:
+        images, layout = arranged(p, grid, sizes, fits, LONG)
+        pitch, rows = layout.pitch, layout.row(block.lanes)
+        tables, length = tabled(layout, part, block, rows)
     bands = images * len(tables["bands"])
     share, shares = cut(bands, shares)
     if not skips and not is_turned:
-        del tables["places"]
+        tables.pop("places", None)
     out_blocks, slots = -(-out_part // block.channels), -(-part * len(taps) // block.rows)
     sizes |= {"band_count": len(tables["bands"]), "image_bands": bands, "share": share, "groups": p.groups}
     sizes |= {"part_count": every, "part": part, "channels": p.wide_channels, "taps": len(taps)}
     sizes |= {"out_channels": p.narrow_channels, "out_part": out_part, "out_parts": out_parts}
-    sizes |= {"pitch": layout.pitch, "length": length, "out_blocks": out_blocks, "slots": slots}
-    how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips, rows)
+    sizes |= {"pitch": pitch, "length": length, "out_blocks": out_blocks, "slots": slots}
+    how = WeightGradient(CELLS[dtype.name], *block, grid.axes[-1].stride, skips, rows, is_direct)
     items = shares * p.groups * every * out_parts
-    cells = (part + 1) * layout.pitch + 2 * block.lanes
+    cells = 0 if is_direct else (part + 1) * pitch + 2 * block.lanes
     if is_turned:
         cells += out_blocks * block.channels * (length + slots * block.rows)
-    else:
+    elif not is_direct:
         cells += (block.rows + 1) * length
-    reason = f"few channels: tiles of {block.rows} channels × {block.vectors} terms, lanes along cells"
+    reason = f"tiles of {block.rows} channels × {block.vectors} terms, lanes along cells"
+    reason = f"windows of one cell: {reason}, which are read in place" if is_direct else f"few channels: {reason}"
     if is_turned:
         reason = f"tiles of {block.rows} terms × {block.vectors} vectors of channels"
     reason += f", {bands} bands, {shares}×{out_parts}×{every} parts"
     made = step(emit, how, sizes | tables, items, grain(p, items, 64), reason, cells * item)
     return Gradient(shares, taps, p.taps, made)
+
+
+def in_place(p: Plan, part: int, block: Blocking) -> dict[str, Array]:
+    """The tables of windows of one cell: bands of whole vectors but for the last."""
+    count = -(-cut(p.narrow_cells, -(-p.narrow_cells // LONG))[0] // block.lanes) * block.lanes
+    bands = [(at, 0, 0, 0, 0, min(count, p.narrow_cells - at)) for at in range(0, p.narrow_cells, count)]
+    tables = {"bands": np.array(bands, np.int64), "runs": np.zeros(1, np.int64)}
+    return tables | {"offsets": np.arange(part) * p.wide_cells}
 
 
 class Parts(NamedTuple):

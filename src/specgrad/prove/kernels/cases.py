@@ -114,6 +114,8 @@ def convolution(random: Any, most: int = 1) -> tuple[Any, tuple[Shape, Shape]]:
         how = {"stride": tuple(int(random.integers(1, 4)) if random.random() < 0.5 else 1 for _ in kernel)}
         how["dilation"] = tuple(int(random.integers(1, 3)) for _ in kernel)
         pairs = [tuple(map(int, random.integers(0, k + 1, 2))) for k in kernel]
+        if most > 1 and random.random() < 0.2:  # windows of one cell
+            kernel, how, pairs = (1,) * rank, {}, [(0, 0)] * rank
         groups, several = int(random.integers(1, 4 if most == 1 else 3)), int(random.integers(1, 3))
         size = tuple(int(random.integers(1, n)) for n in [(20,), (6, 12), (3, 4, 6)][rank - 1])
         op = Conv(kernel, padding=tuple(pairs), groups=groups, **how)

@@ -8,11 +8,12 @@ narrow channels and `vectors` shifted lines stay in registers.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from ..codegen.builder import Kernel
-from ..codegen.values import WORD, Cell, Pointer, Value
+from ..codegen.values import I32, WORD, Cell, Pointer, Value
 from ..codegen.vector_math import fma
 from .gemm import RUN, lay_out, record, transposed, turned_sums, write_turned
 from .windows import fill
@@ -37,6 +38,8 @@ class WeightGradient:
     """Whether products with padding are skipped: 0 times infinity would be none."""
     row: tuple[int, int, int] = (0, 0, 0)
     """As of `gemm.Gemm`."""
+    is_direct: bool = False
+    """Whether cells are read where they lie: those of a band lie side by side, wide and narrow."""
 
 
 def emit(how: WeightGradient, vector: int) -> Kernel:
@@ -45,7 +48,8 @@ def emit(how: WeightGradient, vector: int) -> Kernel:
     An item is (share of images and bands, group, part of the narrow channels, part of the wide
     ones); each share has a weight of its own. A band says where its cells begin in wide and narrow,
     its runs, those of wide cells first, and how many narrow cells it has."""
-    return (_Turned if how.is_turned else _WeightGradient)(how, vector).kernel
+    kind = _Turned if how.is_turned else _Direct if how.is_direct else _WeightGradient
+    return kind(how, vector).kernel
 
 
 class _WeightGradient:
@@ -79,7 +83,6 @@ class _WeightGradient:
         k, n = self.kernel, self.n
         first = part * n.part
         self.count = k.least(n.part, n.channels - first)
-        self.kept = self.laid + (self.count * n.pitch + self.how.lanes)
         self.row = n.channels * n.taps
         self.rows = k.least(n.out_part, n.out_channels - self.first_row)
         own = (share * n.groups + group) * n.out_channels + self.first_row
@@ -112,7 +115,7 @@ class _WeightGradient:
 
     def _products(self, narrow: Pointer, of_wide: Any, of_narrow: Any, band: Value) -> None:
         k, how, n = self.kernel, self.how, self.n
-        zero = k.number(how.cell, 0, how.lanes)
+        zero, self.kept = k.number(how.cell, 0, how.lanes), self.laid + (self.count * n.pitch + how.lanes)
         k.store(zero, self.laid, self.count * n.pitch)  # vectors of the last line may end here
         if how.skips:
             lay_out(k, how, 1, None, self.kept, of_wide)
@@ -133,21 +136,22 @@ class _WeightGradient:
         terms = [k.least(term + j, last - 1) for j in range(how.vectors)]
         lines = [self.laid + k.load(self.offsets, one) for one in terms]
         rows = [self.arrived + k.least(i, self.rows - 1 - row) * n.length for i in range(how.rows)]
-        with k.loop(
-            0, n.length, how.lanes, carried=[k.number(how.cell, 0, how.lanes)] * (how.rows * how.vectors)
-        ) as at:
-            arrived = [k.load(one, at.index, how.lanes) for one in rows]
-            made = []
-            for j, line in enumerate(lines):
-                cells = k.load(line, at.index, how.lanes)
-                new = [fma(k, one, cells, at.values[j * how.rows + i]) for i, one in enumerate(arrived)]
+
+        def added(at: Value, sums: list[Value], loaded: Callable[[Pointer, Value], Value]) -> list[Value]:
+            arrived = [loaded(one, at) for one in rows]
+            made: list[Value] = []
+            for one, line in zip(terms, lines, strict=True):
+                cells = loaded(line, at)
+                new = [fma(k, some, cells, sums[len(made) + i]) for i, some in enumerate(arrived)]
                 if self.places is not None:
-                    kept = k.load(self.kept + k.load(self.places, terms[j]), at.index, how.lanes)
-                    real = (kept > 0) & (k.load(self.met, at.index, how.lanes) > 0)
-                    new = [k.select(real, one, at.values[j * how.rows + i]) for i, one in enumerate(new)]
+                    kept = k.load(self.kept + k.load(self.places, one), at, how.lanes)
+                    real = (kept > 0) & (k.load(self.met, at, how.lanes) > 0)
+                    new = [k.select(real, some, sums[len(made) + i]) for i, some in enumerate(new)]
                 made += new
-            at.next = made
-        sums = [at.result[j * how.rows + i] for i in range(how.rows) for j in range(how.vectors)]
+            return made
+
+        sums = self._over_cells(added, [k.number(how.cell, 0, how.lanes)] * (how.rows * how.vectors))
+        sums = [sums[j * how.rows + i] for i in range(how.rows) for j in range(how.vectors)]
         for place, some in enumerate(totals(k, sums)):
             k.store(some, self.sums, place * how.lanes)
         is_whole = (row + how.rows <= self.rows) & (term + how.vectors <= last)
@@ -159,6 +163,43 @@ class _WeightGradient:
         with k.when(~is_whole), k.loop(0, rows_left) as down, k.loop(0, terms_left) as along:
             target = self.target + ((row + down.index) * self.row + term + along.index)
             k.store(k.load(target) + k.load(self.sums, down.index * how.vectors + along.index), target)
+
+    def _over_cells(self, added: Callable[..., list[Value]], sums: list[Value]) -> list[Value]:
+        """Sums carried through added(cell, sums, load) for all cells of a line."""
+        k, how, n = self.kernel, self.how, self.n
+        with k.loop(0, n.length, how.lanes, sums) as at:
+            at.next = added(at.index, at.values, lambda line, cell: k.load(line, cell, how.lanes))
+        return at.result
+
+
+class _Direct(_WeightGradient):
+    """Nothing is copied: a wide channel's cells are a line, and so are a narrow channel's, of which
+    `length` is how far apart they lie."""
+
+    def _take_rooms(self) -> None:
+        k, how = self.kernel, self.how
+        self.sums = k.room(-(-how.rows * how.vectors // how.lanes) * how.lanes, how.cell)
+
+    def _band(self, image: Value, band: Value, group: Value, first: Value) -> None:
+        k, how, n = self.kernel, self.how, self.n
+        begin, self.cells = (k.load(self.bands, band * BAND + i) for i in (0, 5))
+        self.laid = self.wide + (image * n.wide_image + group * n.wide_group + first * n.wide_channel + begin)
+        narrow = self.narrow + (image * n.narrow_image + group * n.narrow_group + begin)
+        with k.loop(0, self.count * n.taps, how.vectors) as term, k.loop(0, self.rows, how.rows) as row:
+            self.arrived = narrow + (self.first_row + row.index) * n.length
+            self._sums(term.index, row.index)
+
+    def _over_cells(self, added: Callable[..., list[Value]], sums: list[Value]) -> list[Value]:
+        """The last vector begins where it still is full, without cells that were added before."""
+        k, how, lanes = self.kernel, self.how, self.how.lanes
+        whole = self.cells - self.cells % lanes
+        with k.loop(0, whole, lanes, sums) as at:
+            at.next = added(at.index, at.values, lambda line, cell: k.load(line, cell, lanes))
+        fresh = k.iota(lanes, I32) >= k.splat(k.cast(whole + lanes - self.cells, I32), lanes)
+        with k.loop(whole, self.cells, lanes, at.result) as rest:
+            loaded = lambda line, cell: k.select(fresh, k.load(line, cell, lanes), k.number(how.cell, 0, lanes))  # noqa: E731
+            rest.next = added(self.cells - lanes, rest.values, loaded)
+        return rest.result
 
 
 def totals(k: Kernel, vectors: list[Value]) -> list[Value]:
