@@ -236,6 +236,43 @@ def test_kernels_run_the_tasks():
     assert (np.abs(got - want) <= 10 * u / (1 - 10 * u) * sizes).all()
 
 
+@pytest.mark.parametrize("kind", [sg.Sum, sg.Mean], ids=lambda kind: kind.name)
+@pytest.mark.parametrize("dtype", [object, np.float32, np.float16])
+def test_sums_of_chunks_are_those_of_the_array(kind, dtype):
+    random = np.random.default_rng(1)
+    x, dx = (random.integers(-5, 6, (5, 7, 4)) * Fraction(1) for _ in "ab")
+    x, dx = x.astype(dtype), dx.astype(dtype)
+    if dtype is np.float16:
+        x *= np.float16(3000)  # sums leave the range
+    lazy, moved = (da.from_array(one, chunks=(2, 3, 2)) for one in (x, dx))
+    for axis in (None, 0, (0, 2), -1):
+        for keepdims in (False, True):
+            op = kind(axis, keepdims=keepdims)
+            g = np.full(op.output_shape(x.shape), Fraction(3) if dtype is object else 3, dtype)
+            (y, dy), (gx,) = op.jvp((lazy,), (moved,)), op.vjp((lazy,), g)
+            with np.errstate(over="ignore"):
+                wanted = op(x), op(dx), op.vjp((x,), g)[0]
+            for one, other in zip((y, dy, gx), wanted, strict=True):
+                assert isinstance(one, da.Array)
+                assert (one.dtype, one.shape) == (other.dtype, other.shape)
+                if dtype is object:
+                    assert np.array_equal(one.compute(), other)
+                else:
+                    np.testing.assert_allclose(one.compute(), other, rtol=2.0 ** (-20 if dtype is np.float32 else -10))
+            assert gx.chunks == lazy.chunks
+
+
+def test_a_loss_of_a_lazy_array_has_a_lazy_gradient():
+    def loss(x):
+        return sg.mean(sg.mul(pooled := sg.max_pool(x, (2, 2)), pooled))
+
+    x = np.random.default_rng(2).integers(-9, 9, (8, 12)).astype(float)
+    value, gradient = sg.value_and_grad(loss)(da.from_array(x, chunks=(3, 5)))
+    assert isinstance(gradient, da.Array)
+    assert value.compute() == loss(x)
+    np.testing.assert_array_equal(gradient.compute(), sg.grad(loss)(x))
+
+
 @dataclass(frozen=True)
 class Turned(Reshape):
     """A user's reshape, which dask's does not replace."""
@@ -246,7 +283,7 @@ class Turned(Reshape):
 REFUSED = {
     "turned does not run in chunks": lambda x: Turned((64,))(x),
     "integers do not divide": lambda x: sg.avg_pool(x.astype(int), (2, 2)),
-    "bool is not a scalar": lambda x: sg.max_pool(x > 0, (2, 2)),
+    r"x=bool array of shape \(8, 8\): bool is not a scalar": lambda x: sg.max_pool(x > 0, (2, 2)),
     "the kernel spans 20 cells": lambda x: sg.max_pool(x, (20, 2)),
     "a lazy value is not written into an array": lambda x: sg.max_pool(x, (2, 2), out=np.zeros((4, 4))),
     "has chunks of unknown size": lambda x: sg.max_pool(x[x[:, 0] > 0], (1, 1)),
@@ -257,6 +294,11 @@ REFUSED = {
     "the weight reads 2 channels": lambda x: sg.conv(x[None], np.ones((1, 2, 2, 2))),
     r"must have shape \(4, 4\)": lambda x: sg.MaxPool((2, 2)).vjp((x,), np.ones((3, 3))),
 }
+
+
+def test_no_engine_loads_a_lazy_array():
+    with sg.engine("reference"), pytest.raises(sg.SpecgradError, match="it would compute a whole dask array"):
+        sg.relu(da.ones(4))
 
 
 @pytest.mark.parametrize("rule", REFUSED)

@@ -75,6 +75,28 @@ def test_what_is_written_is_read_as_the_same_function(kind):
     assert tried
 
 
+@pytest.mark.parametrize("kind", [sg.MaxPool, sg.MinPool, sg.AvgPool, sg.SumPool, sg.LpPool], ids=lambda op: op.name)
+def test_onnx_runtime_runs_windows_with_padding_wider_than_the_kernel(kind):
+    """Its pooling nodes take narrower padding alone; others are written otherwise."""
+    random, wide = np.random.default_rng(2), 0
+    for _ in range(25):
+        rank = int(random.integers(1, 3))
+        kernel, stride, dilation = (tuple(map(int, random.integers(1, 4, rank))) for _ in range(3))
+        padding = tuple((int(a), int(b)) for a, b in random.integers(0, 5, (rank, 2)))
+        around = {"stride": stride, "padding": padding, "dilation": dilation, "ceil_mode": bool(random.integers(2))}
+        op = kind(kernel, **around, **({"p": 2} if kind is sg.LpPool else {}))
+        x = random.integers(-5, 6, (1, 2, *random.integers(5, 9, rank))).astype(np.float32)
+        wide += any(max(pair) >= k for pair, k in zip(padding, kernel, strict=True))
+        try:
+            wanted = op(x)
+        except sg.SpecgradError:
+            continue
+        (found,) = runtime(sg.trace(op, x.shape).to_onnx(), [x])
+        assert found.shape == wanted.shape
+        np.testing.assert_allclose(found, wanted, rtol=1e-6)
+    assert wide > 10
+
+
 RANDOM = np.random.default_rng(5)
 W1, W2, W3 = (RANDOM.normal(size=s) for s in ((4, 2, 3, 3), (4, 3, 2, 2), (5, 12)))
 

@@ -106,7 +106,7 @@ def choose(op: Any, operands: tuple[Any, ...]) -> Any:
                 warn_if_slow(op, operands, refused)
             return candidate
         refused.append(f"{name}: {reason}")
-    remedy = "use another engine: " + ", ".join(ENGINES)
+    remedy = "use another engine: " + ", ".join(name for name in ENGINES if name != alone)
     raise refusal(ArgumentError, op.name, "engine", alone, reason, remedy)
 
 

@@ -23,6 +23,7 @@ from ..operator import Operator, Window
 from ..scalars import as_indices, as_operand, find_family
 from ..scalars.base import Family, Unanswerable
 from ..scalars.dual import deepened, depth
+from ..scalars.foreign import is_dask
 from ..sizes import refuse_result
 
 TAKES = "every operator, over NumPy arrays of every number type, objects of every scalar, and Duals of these"
@@ -81,7 +82,8 @@ class Evaluation:
 
 
 def refuses(op: Operator, operands: tuple[Any, ...]) -> str | None:
-    return None
+    is_lazy = any(is_dask(type(operand)) for operand in operands)
+    return "it would compute a whole dask array; compute the array first" if is_lazy else None
 
 
 def keep(op: Operator, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, Any]:

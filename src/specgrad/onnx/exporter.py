@@ -105,6 +105,12 @@ def slide(op: Any, sizes: Shape) -> tuple[dict[str, Any], tuple[Sliding, ...], b
     return made, axes, any(more > a.after for more, a in zip(after, axes, strict=True))
 
 
+def is_common(window: dict[str, Any]) -> bool:
+    """Whether padding is narrower than the kernel at each end of each axis: ONNX Runtime's pooling
+    refuses wider padding."""
+    return all(pad < k for pad, k in zip(window["pads"], 2 * window["kernel_shape"], strict=True))
+
+
 def output_lengths(op: Any, x: Value) -> Shape:
     return (*x.shape[:2], *(axis.length for axis in op.spatial(x.shape[2:])))
 
@@ -116,7 +122,7 @@ def max_pool(to: Export, op: Any, shape: Shape, x: Value) -> Value:
     window, axes, _ = slide(op, flat.shape[2:])
     lowest = isinstance(op, ops.MinPool)
     flat = to("Neg", flat, shape=flat.shape) if lowest else flat
-    if all(a.taps().real.any(axis=1).all() for a in axes):
+    if is_common(window) and all(a.taps().real.any(axis=1).all() for a in axes):
         made = to("MaxPool", flat, shape=output_lengths(op, flat), **window)
     else:  # ONNX leaves open what a window of padding alone is
         found = to.reduce("ReduceMax", windows(to, op, flat, None), (3,))
@@ -151,7 +157,7 @@ def average_pool(to: Export, op: Any, shape: Shape, x: Value) -> Value:
         return x
     window, axes, more = slide(op, flat.shape[2:]) if len(flat.shape) > 2 else ({}, (), True)
     some = all(a.taps().real.any(axis=1).all() for a in axes)
-    if op.divisor_override is None and not more and some:
+    if op.divisor_override is None and not more and some and is_common(window):
         counted = int(op.count_include_pad)
         return back(to("AveragePool", flat, shape=output_lengths(op, flat), count_include_pad=counted, **window))
     total = summed(to, op, flat) if axes else flat
@@ -193,7 +199,14 @@ def lp_pool(to: Export, op: Any, shape: Shape, x: Value) -> Value:
     if op.p != int(op.p):
         raise refused(op, "ONNX has whole p alone", "use a whole p")
     window, _, _ = slide(op, flat.shape[2:])
-    return back(to("LpPool", flat, shape=output_lengths(op, flat), p=int(op.p), **window))
+    lengths = output_lengths(op, flat)
+    if not is_common(window):
+        pads, rank = window["pads"], len(flat.shape) - 2
+        around = zip(flat.shape[2:], pads[:rank], pads[rank:], strict=True)
+        padded = *flat.shape[:2], *(before + size + after for size, before, after in around)
+        wide = to.array([0, 0, *pads[:rank], 0, 0, *pads[rank:]], np.int64)
+        flat, window["pads"] = to("Pad", flat, wide, shape=padded), [0] * len(pads)
+    return back(to("LpPool", flat, shape=lengths, p=int(op.p), **window))
 
 
 def smooth_max(to: Export, op: Any, shape: Shape, x: Value) -> Value:

@@ -139,7 +139,9 @@ class Export:
 
     def _operator(self, node: Node, writer: Callable[..., Value] | None, operands: list[Value]) -> Value:
         if writer is None:
-            raise refused(node.op, "is not written in ONNX", "export the function itself, not its derivative")
+            rule = "is not written in ONNX"
+            remedy = "export the function itself" if node.op.derived else "leave it to the code around the model"
+            raise refused(node.op, rule, remedy)
         try:
             return self.reshape(writer(self, node.op, node.shape, *operands), node.shape)
         except SpecgradError as error:
