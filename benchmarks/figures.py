@@ -2,7 +2,7 @@
 `make figures`.
 
 `python benchmarks/torch_front_end.py --json docs/figures.json` measures those of the CPU again. A
-test fails if the picture or the sentences differ from the files.
+test fails if the picture or the table differs from the files.
 """
 
 import json
@@ -37,31 +37,26 @@ def kept(measured):
     return row["saved by torch"] / row["saved"]
 
 
-def sentence(measured):
-    """The README's sentence."""
-    told = "; ".join(f"{r['network']} {r['inference']:.1f} and {r['training step']:.1f}" for r in networks(measured))
+def table(measured, on_gpu):
+    """The README's table: networks on a CPU, and ranges over networks on a GPU."""
+    cpu, gpu = (told["torch"].partition("+")[0] for told in (measured, on_gpu["about"]))
     words = (
-        f"Speed-up over PyTorch {measured['torch'].partition('+')[0]} in inference and in a training step "
-        f"({measured['machine']}, threads: {measured['threads']}): {told}. A 3×3 maximum keeps "
-        f"{kept(measured):.0f} times less memory for its backward pass."
+        f"Speed-up by `accelerate` over PyTorch {cpu} on a CPU ({measured['machine']}, "
+        f"threads: {measured['threads']}), and {gpu} on an {on_gpu['about']['gpu']} ("
+        f"[five networks](docs/performance.md#gpu)). A 3×3 maximum keeps {kept(measured):.0f} times less memory."
     )
-    return fill(words, 118) + "\n"
-
-
-def gpu_sentence(measured):
-    """The README's sentence of networks on a GPU: large batches, small ones, and CUDA graphs."""
-
-    def gained(mode, *batches):
-        cells = [row for row in measured["networks"] if row["mode"] == mode and row["batch"] in batches]
-        ratios = ([row["ratio"] for row in cells if row["step"] == step] for step in ("inference", "training step"))
-        return " and ".join(f"{min(some):.2f} to {max(some):.2f}" for some in ratios)
-
-    words = (
-        f"On an {measured['about']['gpu']} ([five networks](docs/performance.md#gpu), ranges of all cells): "
-        f"{gained('eager', 64, 256)} in batches of 64 and 256; {gained('eager', 1, 8)} in batches of 1 and 8, which "
-        f"wait for Python; {gained('graph', 1, 8, 64, 256)} as CUDA graphs."
-    )
-    return fill(words, 118) + "\n"
+    columns = [("", "---", "inference", "training step")]
+    columns += [(f"{r['network']}, CPU", "---", *(f"{r[s]:.1f}" for s in columns[0][2:])) for r in networks(measured)]
+    for name, mode, batches in (
+        ("GPU, batches of 64, 256", "eager", (64, 256)),
+        ("GPU, 1, 8: they wait for Python", "eager", (1, 8)),
+        ("GPU, CUDA graphs", "graph", (1, 8, 64, 256)),
+    ):
+        cells = [row for row in on_gpu["networks"] if row["mode"] == mode and row["batch"] in batches]
+        ratios = ([row["ratio"] for row in cells if row["step"] == step] for step in columns[0][2:])
+        columns.append((name, "---", *(f"{min(some):.2f} to {max(some):.2f}" for some in ratios)))
+    rows = zip(*columns, strict=True)
+    return fill(words, 118) + "\n\n" + "".join(f"| {' | '.join(row)} |\n" for row in rows) + "\n"
 
 
 def groups(measured):
@@ -118,7 +113,7 @@ def made():
     """The picture and the README, by path."""
     measured = json.loads(FIGURES.read_text(encoding="utf-8"))
     readme = README.read_text(encoding="utf-8")
-    told = f"{sentence(measured)}{gpu_sentence(json.loads(GPU.read_text(encoding='utf-8')))}"
+    told = table(measured, json.loads(GPU.read_text(encoding="utf-8")))
     return {PICTURE: picture(measured), README: MARKED.sub(lambda _: told, readme)}
 
 

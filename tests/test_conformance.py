@@ -100,6 +100,7 @@ def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkey
         ([f"{FAULTY}/right.py:NotOffered", "--in-process"], "forward"),
         (["--operator", "Nothing"], "choose from MaxPool"),
         (["--operator", "MaxPol"], "did you mean MaxPool?"),
+        (["--operator", "MinPool"], "MinPool: other libraries are not checked for this operator; choose from MaxPool"),
         (["--claim", "vaule"], "did you mean value?"),
         (["--claim", "nothing"], "choose from shape"),
         (["--quick", "--thorough"], "exclude each other"),
@@ -118,6 +119,8 @@ def test_misuse_exits_2_and_says_what_to_write(words, says):
         (["--json", "/no/such/folder/out.json"], "there is no folder"),
         (["conv", "--markdown", "/"], "cannot be written"),
         (["conv", "--plot", "out.svg"], "--plot draws pooling alone"),
+        (["--only", "3×3"], "--only chooses convolution layers: specgrad bench conv --only"),
+        (["conv", "--only", "9×9"], "--only 9×9: no layer of --shapes common has this in its name"),
     ],
 )
 def test_a_benchmark_that_could_not_be_written_is_not_begun(words, says):

@@ -90,6 +90,10 @@ def bench(
             writable(path)
         if plot is not None and what is Benchmark.conv:
             raise Misuse("--plot draws pooling alone")
+        if only and what is Benchmark.pool:
+            raise Misuse("--only chooses convolution layers: specgrad bench conv --only …")
+        if only and not benchmark.named(shapes, only):
+            raise Misuse(f"--only {only}: no layer of --shapes {shapes} has this in its name")
         if plot is not None and find_spec("matplotlib") is None:
             raise Misuse("--plot needs matplotlib: pip install 'specgrad[plot]'")
     except Misuse as error:

@@ -22,6 +22,7 @@ import numpy as np
 
 from .. import dispatch, threads
 from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, GlobalAvgPool, GlobalMaxPool, MaxPool, SmoothMaxPool
+from .layers import TABLES
 from .peers import PEERS, Peer
 
 Array = Any
@@ -206,6 +207,11 @@ def run(quick: bool, json_file: Path | None, markdown: Path | None, plot: Path |
     write_markdown(markdown, table)
     if plot:
         draw(scale, found, plot)
+
+
+def named(shapes: str, only: str) -> list[str]:
+    """The convolution layers whose names contain a text."""
+    return [name for _, name, *_ in TABLES[shapes] if only in name]
 
 
 def run_convolution(

@@ -24,7 +24,7 @@ def _finite_order(name: str, argument: str, value: Any) -> int | float | Fractio
     order = arguments.real(value)
     if order is None or order <= 1:
         rule = "must be a finite number greater than 1"
-        raise refusal(ArgumentError, name, argument, value, rule, "use lp_pool for 1 and for infinity")
+        raise refusal(ArgumentError, name, argument, value, rule, "the function lp_pool takes 1 and infinity too")
     return arguments.exponent(name, argument, value, order)
 
 

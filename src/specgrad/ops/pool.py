@@ -208,7 +208,8 @@ class MinPool(SlidingWindow, Extremum):
 class SumPool(SlidingWindow, Total):
     """The sum of the cells in each window of a sliding kernel.
 
-    Window: sliding. Padding: adds 0. Domain: any ring, integers included.
+    Window: sliding. Padding: adds 0. Domain: any ring, integers included, whose sums wrap around as
+    NumPy's of one dtype do: cast small integers first.
 
     >>> import numpy as np
     >>> SumPool((2, 2), stride=1)(np.arange(9).reshape(3, 3))

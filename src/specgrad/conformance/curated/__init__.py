@@ -12,6 +12,7 @@ from typing import Any
 
 from ...arguments import suggestion
 from ...operator import Operator
+from ...ops import OPERATORS
 from . import bilinear, pooling
 from .windows import FLOATS, NamedCase, directed, distinct, row
 
@@ -38,7 +39,10 @@ def operator_called(name: Any) -> type[Operator]:
     for kind in WINDOWED:
         if name in (kind, kind.__name__, kind.name):
             return kind
-    raise ValueError(suggestion(name, [kind.__name__ for kind in WINDOWED]))
+    known = [kind.__name__ for kind in WINDOWED]
+    if any(name in (kind, kind.__name__, kind.name) for kind in OPERATORS):
+        raise ValueError(f"{name}: other libraries are not checked for this operator; choose from {', '.join(known)}")
+    raise ValueError(suggestion(name, known))
 
 
 def curated(kind: type[Operator]) -> list[NamedCase]:

@@ -202,10 +202,9 @@ class Planner:
             register,
         )
         sizes = tiled(rows, columns, (tile_rows, tile_columns), (bands, parts))
-        reason = (
-            f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}, "
-            f"{stack} rows of windows share what they can"
-        )
+        reason = f"windows of one size: rows first, tiles of {tile_rows}×{tile_columns}"
+        if stack > 1:
+            reason += f", {stack} rows of windows at a time, which share partial results"
         cells = tile_rows * tile_columns * down.stride * across.stride
         return self._step(tiles.emit, how, sizes, planes * bands * parts, cells, reason)
 
