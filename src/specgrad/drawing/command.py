@@ -38,12 +38,14 @@ def numbers(words: str | None, argument: str) -> tuple[int, ...] | None:
 def explain(
     operator: Annotated[str, typer.Argument(help="MaxPool, AvgPool, AdaptiveMaxPool, Conv, Linear, … or max_pool, …")],
     input: Annotated[str, typer.Option(help="Spatial lengths of the input, e.g. 5,5; for Linear its shape.")] = "5,5",
-    kernel: Annotated[str | None, typer.Option(help="kernel_size, one number or one per axis.")] = None,
+    kernel: Annotated[str | None, typer.Option(help="kernel_size, a number per window axis, e.g. 3,3.")] = None,
     stride: Annotated[str | None, typer.Option(help="stride, one number or one per axis.")] = None,
     padding: Annotated[str | None, typer.Option(help="padding: one number, one per axis, same or valid.")] = None,
     dilation: Annotated[str | None, typer.Option(help="dilation.")] = None,
     output_padding: Annotated[str | None, typer.Option(help="output_padding of ConvTranspose.")] = None,
-    output_size: Annotated[str | None, typer.Option(help="output_size of adaptive pooling, likewise.")] = None,
+    output_size: Annotated[
+        str | None, typer.Option(help="output_size of adaptive pooling, likewise, e.g. 3,3.")
+    ] = None,
     ceil_mode: Annotated[bool, typer.Option("--ceil-mode", help="Round the number of windows up.")] = False,
     count_include_pad: Annotated[bool, typer.Option(help="Count padding in the divisor of an average.")] = True,
     ties: Annotated[str | None, typer.Option(help="Tie rule of a maximum: first, all or split.")] = None,
@@ -150,9 +152,11 @@ def _operator(name: str, rank: int, given: dict[str, Any]) -> Any:
         text = given[option]
         if text is not None:
             parts = text if text in ("same", "valid") else numbers(text, f"--{option}")
-            is_one = parts is not None and not isinstance(parts, str) and len(parts) == 1
-            every = rank if given["weights"] is None else 1  # the rank of a weight's kernel is its own
-            words[field] = parts if not is_one else parts * every if field.endswith("_size") else parts[0]
+            words[field] = (
+                parts
+                if isinstance(parts, str) or parts is None or len(parts) != 1 or field.endswith("_size")
+                else parts[0]
+            )
     wanted = {"rank": rank, "output_size": (1,) * rank, "kernel_size": (2,) * rank, "beta": 1.0, "p": 2.0}
     for field in wanted.keys() & declared:
         words.setdefault(field, wanted[field])

@@ -1,17 +1,14 @@
 """What kernels compute with: types of cells, values and pointers, whose arithmetic emits LLVM
-instructions, and constants."""
+instructions of a `builder.Kernel`, and constants."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from llvmlite import ir
-
-if TYPE_CHECKING:
-    from .builder import Kernel
 
 I1, I8, I16, I32, I64 = (ir.IntType(bits) for bits in (1, 8, 16, 32, 64))
 FLOATS = F16, F32, F64 = ir.HalfType(), ir.FloatType(), ir.DoubleType()
@@ -59,7 +56,7 @@ class Value:
 
     __slots__ = ("kernel", "signed", "value")
 
-    def __init__(self, kernel: Kernel, value: Any, signed: bool = True) -> None:
+    def __init__(self, kernel: Any, value: Any, signed: bool = True) -> None:
         self.kernel, self.value, self.signed = kernel, value, signed
 
     @property
@@ -183,7 +180,7 @@ class Pointer:
 
     __slots__ = ("address", "cell", "kernel")
 
-    def __init__(self, kernel: Kernel, address: Any, cell: Cell) -> None:
+    def __init__(self, kernel: Any, address: Any, cell: Cell) -> None:
         self.kernel, self.address, self.cell = kernel, address, cell
 
     def __add__(self, cells: Number) -> Pointer:
