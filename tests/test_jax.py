@@ -6,6 +6,7 @@ import functools
 import importlib
 import itertools
 import math
+import os
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -328,28 +329,69 @@ def test_reshapes_and_methods_of_values_under_transforms(f):
     same(jax.jit(lambda x: sg.jvp(square, (x,), (x,))[1])(x), (slope * x).sum())
 
 
-MESH = """
-import jax, jax.numpy as jnp, numpy as np, specgrad.jax as sgj
-from jax.sharding import Mesh, PartitionSpec as P
-jax.config.update("jax_enable_x64", True)
-x = jnp.asarray(np.random.default_rng(0).integers(-3, 4, (4, 3, 8, 8)).astype(float))
-w = jnp.asarray(np.random.default_rng(1).integers(-3, 4, (4, 3, 3, 3)).astype(float))
-alone = lambda x, w: (sgj.max_pool(sgj.conv(x, w, padding=1), (2, 2)) ** 2).sum()
-shared = jax.shard_map(
-    lambda x, w: jax.lax.psum(alone(x, w), "devices"),
-    mesh=Mesh(np.array(jax.devices()), ("devices",)), in_specs=(P("devices"), P()), out_specs=P(),
-)
-assert len(jax.devices()) == 2
-pushed = lambda f: lambda x, w: jax.jvp(jax.grad(f), (x, w), (x, w))[1]
-for f in (lambda f: f, lambda f: jax.grad(f, (0, 1)), pushed):
-    assert all(map(np.array_equal, jax.tree.leaves(jax.jit(f(shared))(x, w)), jax.tree.leaves(f(alone)(x, w))))
-"""
+SHARED = {
+    **{name: CASES[name] for name in ("average", "adaptive average", "global average")},
+    **{name: CASES[name] for name in ("conv", "conv_transpose", "linear", "unfold")},
+    "max split": (sg.MaxPool((2, 2), ties="split"), (2, 4)),
+    "smooth": (sg.SmoothMaxPool((2,), beta=0.02), (4,)),
+    "powers": (sg.LpPool((2,), p=3), (4,)),
+    "two layers": (lambda x, w: sg.max_pool(sg.conv(x, w), (2,)), (1, 5), (2, 1, 2)),
+}
+
+
+def first_and_second(library, f, xs, ts):
+    """A value and its tangent, and a gradient and its tangent."""
+    gradient = library.grad(lambda *xs: 30 * (f(*xs) ** 2).sum(), tuple(range(len(xs))))
+    return library.jvp(f, xs, ts), library.jvp(gradient, xs, ts)
+
+
+def on_two_devices():
+    """Derivatives through a shard_map and within it are those of one device. Each device has a part
+    of some operands; the gradients of the others, which they share, are summed once."""
+    mesh, split, common = jax.sharding.Mesh(np.array(jax.devices()), ("devices",)), jax.P("devices"), jax.P()
+    for turn, (name, way) in enumerate(itertools.product(SHARED, ("kernels", "composed"))):
+        f, *shapes = SHARED[name]
+        others = len(shapes) - 1
+        for apart in {(True,) + (False,) * others, (not others,) + (True,) * others}:
+
+            def at(place, xs, f=f, apart=apart):
+                return f(*(x[place] if own else x for x, own in zip(xs, apart, strict=True)))
+
+            def part(*xs, at=at):
+                return at(0, xs)[None]
+
+            def both(*xs, at=at):
+                return sg.stack([at(0, xs), at(1, xs)])
+
+            full = [(2,) * own + shape for own, shape in zip(apart, shapes, strict=True)]
+            xs, ts = (tuple(whole(shape, seed + place) for place, shape in enumerate(full)) for seed in (1, 11))
+            specs = tuple(split if own else common for own in apart)
+            shard = functools.partial(jax.shard_map, mesh=mesh)
+            programs = (
+                functools.partial(first_and_second, jax, shard(part, in_specs=specs, out_specs=split)),
+                shard(
+                    functools.partial(first_and_second, jax, part),
+                    in_specs=(specs, specs),
+                    out_specs=((split, split), (specs, specs)),
+                ),
+            )
+            expected = jax.tree.leaves(first_and_second(sg, both, xs, ts))
+            for program in in_turn(programs, turn + turn // 2):  # one of them by kernels, the other composed
+                with sgj.composed() if way == "composed" else contextlib.nullcontext():
+                    found = jax.tree.leaves(jax.jit(program)(xs, ts))
+                for one, other in zip(found, expected, strict=True):
+                    np.testing.assert_allclose(one, other, rtol=1e-12 if name in ("smooth", "powers") else 0)
+                if way == "composed":
+                    program = jax.jit(program).trace(xs, ts).lower(lowering_platforms=("cuda",)).as_text()
+                    assert program.count("all_reduce") == 2 * apart.count(False)
 
 
 def test_shard_map_over_two_devices(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
-    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2")
-    subprocess.run([sys.executable, "-W", "error", "-c", MESH], check=True)
+    monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0")
+    monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
+    code = "import jax, test_jax; jax.config.update('jax_enable_x64', True); test_jax.on_two_devices()"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 
 ONES = (1, 1), (1, 1, 1, 1)

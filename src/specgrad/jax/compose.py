@@ -46,8 +46,8 @@ def value(op: Any, operands: Sequence[Any]) -> Any:
     if not op.derived:
         return _forward(op, operands)
     own, seeds, directions = op.parts(operands)
-    dtype = next(x.dtype for slot, x in zip(op.slots, operands, strict=True) if not slot.integer)
-    full = tuple(jnp.zeros(x.shape, dtype) if isinstance(x, ShapeOnly) else x for x in own)
+    example = next(x for slot, x in zip(op.slots, operands, strict=True) if not slot.integer)
+    full = tuple(_zeros(x.shape, example) if isinstance(x, ShapeOnly) else x for x in own)
     nested = directions if isinstance(op, VJPOf) else directions[:-1]
 
     def first(*xs: Any) -> Any:
@@ -80,6 +80,12 @@ def _on_host(op: Any, operands: Sequence[Any]) -> Any:
         return out
 
     return jax.pure_callback(run, jax.ShapeDtypeStruct(shape, dtype), *operands)
+
+
+def _zeros(shape: Sequence[int], example: Any) -> Any:
+    """Zeros that vary over the devices of a shard_map as the example does. Where an operand does
+    not vary, JAX sums its cotangent over the devices, as `primitive` does already."""
+    return jnp.zeros_like(example, shape=shape)
 
 
 def _tangent(f: Function, direction: Sequence[Any], *xs: Any) -> Any:
@@ -197,10 +203,15 @@ def _patches(op: Any, x: Any) -> Any:
     """The cells under each tap of a kernel, side by side; or the transpose."""
     if type(op) is Fold:
         unfold, shape = op.transposes(x.shape)
-        return jax.linear_transpose(functools.partial(_patches, unfold), jax.ShapeDtypeStruct(shape, x.dtype))(x)[0]
+        return _transposed(functools.partial(_patches, unfold), shape, x)
     taps = Sliced(SumPool(op.kernel_size, stride=op.stride, padding=op.padding, dilation=op.dilation), x.shape).steps()
     cells = jnp.stack([tap.place[0].of(x) for tap in taps], x.ndim - len(op.kernel_size))  # type: ignore[attr-defined]
     return cells.reshape(op.output_shape(x.shape))
+
+
+def _transposed(f: Function, shape: Sequence[int], y: Any) -> Any:
+    """The transpose, at y, of a linear function of an array of this shape."""
+    return jax.linear_transpose(f, jax.eval_shape(functools.partial(_zeros, shape), y))(y)[0]
 
 
 def _bilinear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
@@ -224,8 +235,7 @@ def _bilinear(op: Any, x: Any, weight: Any, bias: Any = None) -> Any:
         found = convolved(planes)
     else:
         channels = weight.shape[1] * op.groups
-        result = jax.ShapeDtypeStruct((len(planes), channels, *(axis.size for axis, _ in axes)), x.dtype)
-        found = jax.linear_transpose(convolved, result)(planes)[0]
+        found = _transposed(convolved, (len(planes), channels, *(axis.size for axis, _ in axes)), planes)
     if bias is not None:
         found = found + bias.reshape(-1, *(1,) * rank)
     return found.reshape(*batch, *found.shape[1:])
