@@ -132,7 +132,7 @@ def test_what_was_pooled_goes_back_to_its_place():
 X = np.ones(3)
 REFUSED = [
     (lambda: sg.lp_pool(X, (2,), p=0.5), ArgumentError,
-     "lp_pool: p=0.5: must be a finite number greater than 1; use lp_pool for 1 and for infinity"),
+     "lp_pool: p=0.5: must be a finite number greater than 1; the function lp_pool takes 1 and infinity too"),
     (lambda: sg.lp_pool(X, (2,), p=True), ArgumentError, "lp_pool: p=True: must be a finite number greater than 1"),
     (lambda: sg.lp_pool(np.array([Fraction(1)] * 2), (2,), p=2), ScalarError,
      "lp_pool: x=object array of shape (2,): Fraction has no roots"),

@@ -1,5 +1,9 @@
 """The tape: its rules, the gradients that it keeps, and refused calls, which leave it unchanged."""
 
+import copy
+import gc
+import pickle
+import weakref
 from fractions import Fraction
 
 import numpy as np
@@ -164,7 +168,7 @@ def test_bad_calls_say_so_and_leave_the_tape_as_it_was(number):
         call()
     assert str(caught.value) == text
     assert tape.nodes == before
-    x = before[0].var
+    x = before[0].var()
     assert tape.backward(sg.sum(x * x))[x].tolist() == [2, 2, 2]
 
 
@@ -181,3 +185,45 @@ def test_numpy_does_not_take_a_var_apart():
 def test_contributions_that_overflow_are_infinite_without_a_word():
     x = np.full(2, 1e308)
     assert sg.grad(lambda z: sg.sum(z * x + z * x))(x).tolist() == [np.inf, np.inf]
+
+
+def test_tapes_and_levels_are_freed_without_a_search_for_cycles():
+    levels = []
+
+    def loss(x):
+        levels.append(weakref.ref(x.level))
+        return sg.sum(sg.relu(x) * x)
+
+    gc.collect()
+    gc.disable()
+    try:
+        tape = sg.Tape()
+        x = tape.leaf(np.ones(3))
+        tape.backward(loss(x))
+        del tape, x
+        sg.grad(loss)(np.ones(3))
+        sg.jvp(loss, (np.ones(3),), (np.ones(3),))
+        sg.grad(lambda x: sg.sum(sg.grad(loss)(x)))(np.ones(3))
+        assert [level() for level in levels] == [None] * 4
+    finally:
+        gc.enable()
+
+
+def test_gradients_of_values_that_nobody_holds_are_among_the_results():
+    tape = sg.Tape()
+    found = tape.backward(sg.sum(sg.relu(tape.leaf(np.array([1.0, -2.0]), name="x"))))
+    assert {var.name: gradient.tolist() for var, gradient in found.items()} == {
+        "x": [1.0, 0.0],
+        "relu_1": [1.0, 1.0],
+        "sum_2": 1.0,
+    }
+
+
+def test_a_copy_of_a_recorded_value_is_recorded():
+    x = np.array([1.0, 2.0])
+    for copied in (copy.copy, copy.deepcopy):
+        assert sg.grad(lambda p, copied=copied: sg.sum(copied(p)["w"] ** 2))({"w": x})["w"].tolist() == [2.0, 4.0]
+        assert sg.jvp(lambda p, copied=copied: copied(p) ** 2, (x,), (x,))[1].tolist() == [2.0, 8.0]
+        assert sg.trace(lambda p, copied=copied: copied(p) * 2, x)(x).tolist() == [2.0, 4.0]
+    with pytest.raises(sg.SpecgradError, match="a recorded value is not pickled"):
+        sg.grad(lambda p: sg.sum(pickle.loads(pickle.dumps(p))))(x)

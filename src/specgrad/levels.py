@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextvars
 import itertools
 from collections.abc import Callable, Iterator
-from typing import Any
+from typing import Any, Self
 
 from .arithmetic import Arithmetic, indicator, like
 from .dispatch import is_var
@@ -48,6 +48,17 @@ class Var(Arithmetic):
     def indicator(self, mask: Any) -> Any:
         """A mask of booleans as the constant 1 or 0, in the scalar of this Var."""
         raise NotImplementedError
+
+    def __copy__(self) -> Self:
+        """Itself: a copy would not be recorded, and its derivative would be lost."""
+        return self
+
+    def __deepcopy__(self, copied: Any) -> Self:
+        return self
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        rule, remedy = "a recorded value is not pickled", "pickle its value, or the result of the transform"
+        raise refusal(ArgumentError, "Var", "name", self.name, rule, remedy)
 
     def __bool__(self) -> bool:
         rule, remedy = "a recorded value has no truth value", "select with where(x > y, …), or compare its value"

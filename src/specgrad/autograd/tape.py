@@ -8,6 +8,7 @@ recorded there, and can be differentiated again.
 from __future__ import annotations
 
 import math
+import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -24,7 +25,7 @@ from ..scalars import as_operand, find_family
 class TapeVar(Valued):
     """A value on a tape: `value`, `shape`, `name`, `requires_grad`."""
 
-    __slots__ = ("index", "requires_grad")
+    __slots__ = ("__weakref__", "index", "requires_grad")
 
     def __init__(self, tape: Tape, index: int, value: Any, name: str, requires_grad: bool) -> None:
         super().__init__(tape, name, value)
@@ -33,13 +34,17 @@ class TapeVar(Valued):
 
 
 class Node(NamedTuple):
-    """What is remembered of a value: its Var, and for an operator's value the operator, its
-    operands, and what was kept."""
+    """What is remembered of a value and, of an operator's, the operator, its operands, where those
+    are on the tape that need a gradient, and what was kept. A Var holds its tape; so a node holds
+    no Var, or no memory would be freed before Python looks for cycles."""
 
-    var: TapeVar
+    var: weakref.ref[TapeVar]
+    value: Any
+    name: str
+    requires_grad: bool
     op: Any = None
     operands: tuple[Any, ...] = ()
-    parents: tuple[TapeVar | None, ...] = ()
+    parents: tuple[int | None, ...] = ()
     memory: Any = None
 
 
@@ -85,7 +90,7 @@ class Tape(Level):
         values = tuple([o if p is None else p.value for o, p in zip(operands, parents, strict=True)])
         followed = tuple(
             [
-                p if p is not None and p.requires_grad and slot.differentiable else None
+                p.index if p is not None and p.requires_grad and slot.differentiable else None
                 for slot, p in zip(op.slots, parents, strict=False)
             ]
         )
@@ -97,8 +102,14 @@ class Tape(Level):
 
     def _append(self, value: Any, name: str, requires_grad: bool, *how: Any) -> TapeVar:
         var = TapeVar(self, len(self.nodes), value, name, requires_grad)
-        self.nodes.append(Node(var, *how))
+        self.nodes.append(Node(weakref.ref(var), value, name, requires_grad, *how))
         return var
+
+    def _var(self, index: int) -> TapeVar:
+        """The Var of a value, or another one if nobody holds it any more."""
+        node = self.nodes[index]
+        var = node.var()
+        return TapeVar(self, index, *node[1:4]) if var is None else var
 
     def backward(self, var: Any, seed: Any = None) -> dict[TapeVar, Any]:
         """The gradients of <seed, var> in all values from which `var` was computed and that require
@@ -109,17 +120,18 @@ class Tape(Level):
         if not dispatch.is_var(var) or var.level is not self:
             rule, remedy = "is not a Var of this tape", "call backward on the tape that made it"
             raise refusal(ArgumentError, "backward", "var", var, rule, remedy)
-        found: dict[TapeVar, Any] = self.sweep([(var, checked_seed("backward", var, seed))])
-        return found
+        found = self.sweep([(var, checked_seed("backward", var, seed))])
+        return {self._var(index): gradient for index, gradient in found.items()}
 
-    def sweep(self, seeds: Sequence[tuple[TapeVar, Any]]) -> dict[TapeVar, Any]:
-        """Send several seeds back at once, from the newest value to the oldest."""
-        found: dict[TapeVar, Any] = {}
+    def sweep(self, seeds: Sequence[tuple[TapeVar, Any]]) -> dict[int, Any]:
+        """Send several seeds back at once, from the newest value to the oldest; gradients by place
+        on the tape."""
+        found: dict[int, Any] = {}
         for var, seed in seeds:
             if var.requires_grad:
-                found[var] = total(found.get(var), seed)
-        for node in reversed(self.nodes[: 1 + max((var.index for var in found), default=-1)]):
-            arriving = found.get(node.var)
+                found[var.index] = total(found.get(var.index), seed)
+        for index in range(max(found, default=-1), -1, -1):
+            node, arriving = self.nodes[index], found.get(index)
             if arriving is None or node.op is None:
                 continue
             wanted = [parent is not None for parent in node.parents]

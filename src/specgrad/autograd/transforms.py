@@ -121,7 +121,10 @@ def vjp(f: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
         arriving = tree.matched("pullback", "cotangent", result, cotangents)
         seeds = [fitted("pullback", "cotangent", g, y) for g, y in zip(arriving, values, strict=True)]
         found = tape.sweep([(y, g) for y, g in zip(outputs, seeds, strict=True) if _is_on(tape, y)])
-        parts = (own(found[x] if x in found else like(x, 0, x.shape)) for own, x in zip(homes, inputs, strict=True))
+        gradients = [found.get(x.index) for x in inputs]
+        parts = (
+            own(like(x, 0, x.shape) if g is None else g) for own, x, g in zip(homes, inputs, gradients, strict=True)
+        )
         return tuple(tree.rebuild(primals, parts))
 
     return tree.rebuild(result, map(back, values)), pullback, *aux

@@ -48,11 +48,11 @@ class Evaluation:
         refuse_result(
             op.name, self.shape, max((x.dtype.itemsize for x in arrays if isinstance(x, np.ndarray)), default=8)
         )
-        self.geometry: Geometry = op.geometry(*self.shapes)
-        op.check(arrays)
         numbers = [(name, array) for name, array, whole in zip(self.names, arrays, integer, strict=True) if not whole]
         self.scalars: Family = find_family(op.name, [n for n, _ in numbers], [array for _, array in numbers])
         self.scalars.require(op.name, self.names[0], arrays[0], op.needs)
+        self.geometry: Geometry = op.geometry(*self.shapes)
+        op.check(arrays)
         self.cells = [
             array.astype(np.intp).reshape(-1) if whole else self.scalars.enter(op.name, name, array)
             for name, array, whole in zip(self.names, arrays, integer, strict=True)

@@ -94,7 +94,15 @@ def from_document(kind: type[G], found: Any, operators: Iterable[type[Operator]]
             made.append(_add(graph, made, where, about, kinds))
         except ModelError:
             raise
-        except (SpecgradError, TypeError, ValueError, ArithmeticError, AttributeError, LookupError) as error:
+        except (
+            SpecgradError,
+            TypeError,
+            ValueError,
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            RuntimeError,
+        ) as error:
             raise wrong(where, about, f"is refused ({str(error)[:200]})", "mend the document") from None
     graph.output(*(made[_index("outputs", index, len(made))] for index in outputs))
     graph.validate()

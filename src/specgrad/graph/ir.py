@@ -11,7 +11,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -104,8 +104,8 @@ class GraphBase(Level):
         if lengths not in ((), tuple(array.shape)):
             rule, remedy = "an array has a shape of its own", "leave it out, or give a number"
             raise refusal(ArgumentError, "constant", "shape", shape, rule, remedy)
-        if isinstance(array, np.ndarray) and array.flags.writeable:  # what is done to it later is not part of the graph
-            array = array.copy()
+        if isinstance(array, np.ndarray) and (array.flags.writeable or array.base is not None):
+            array = array.copy()  # what is done to its memory later is not part of the graph
             array.flags.writeable = False
         return self._add(name, tuple(array.shape), constant=array)
 
@@ -115,6 +115,13 @@ class GraphBase(Level):
         if -1 in lengths:
             raise refusal(ArgumentError, name, "shape", shape, "has an open length", "write every length")
         return lengths
+
+    def copy(self) -> Self:
+        """Another graph of the same values, whose outputs and nodes are added to apart."""
+        other = type(self)()
+        other.nodes, other.outputs = [*self.nodes], [*self.outputs]
+        other._names, other._holds = {*self._names}, {**self._holds}
+        return other
 
     def output(self, *values: Any) -> GraphBase:
         """Add outputs, in order."""
@@ -256,12 +263,18 @@ def _in_order(name: str, what: str, rest: Iterator[Node], given: Any) -> list[An
     return [leaves[path] for path in paths]
 
 
+def example_of(inputs: Sequence[Node], integers: set[int], given: Sequence[Any]) -> Any:
+    """An input in whose scalar constants are: one that is differentiated, if there is any."""
+    numbers = [(node, x) for node, x in zip(inputs, given, strict=True) if node.index not in integers]
+    numbers.sort(key=lambda one: not one[0].differentiable)
+    return numbers[0][1] if numbers else np.zeros(())
+
+
 def interpret(graph: GraphBase, given: Sequence[Any]) -> list[Any]:
     """The outputs, by running one operator after another on whatever the inputs are."""
     values: list[Any] = []
     rest, integers = iter(given), graph.integers
-    numbers = [x for node, x in zip(graph.inputs, given, strict=True) if node.index not in integers]
-    example = numbers[0] if numbers else np.zeros(())
+    example = example_of(graph.inputs, integers, given)
     for node in graph.nodes:
         if node.is_input:
             values.append(next(rest))

@@ -30,7 +30,7 @@ from ..scalars import find_family
 from ..scalars.floats import Numbers
 from ..scalars.foreign import home
 from .document import DTYPES, VERSION, bfloat16, document, fields, from_document, read, wrong
-from .ir import GraphBase, Node, given_inputs
+from .ir import GraphBase, Node, example_of, given_inputs
 from .plan import Plan, planned
 from .steps import DerivedStep, Step, scheduled
 from .transform import lowered, simplified, value_and_grad
@@ -58,7 +58,7 @@ class Program:
         graph.validate()
         candidates = _candidates(engine)
         forced = dispatch.forced() if alone is None else engine if flag("compile", "alone", alone) else None
-        self.source = graph
+        self.source = graph.copy()
         self.engine = forced or engine
         self.alone = forced is not None
         self.dtype = _native(dtype)
@@ -73,6 +73,7 @@ class Program:
                 self._assign(step, candidates)
             except SpecgradError as error:
                 raise type(error)(f"node {nodes[step.writes[0]].name}: {error}") from None
+        self._read = {index for step in self._steps for index in step.reads} | {*self.graph.outputs}
         self._outputs = [index for index in dict.fromkeys(self.graph.outputs) if nodes[index].op is not None]
         outside = [node.index for node in nodes if node.op is None] + self._outputs
         shapes = [node.shape for node in nodes]
@@ -85,6 +86,9 @@ class Program:
 
     def save(self, path: str | Path) -> None:
         """Write this program, with its graph and all constants, as JSON for `Program.load`."""
+        if self.dtype.name not in (*DTYPES, "object"):
+            remedy = f"compile for one of {', '.join(DTYPES)}"
+            raise refusal(ScalarError, "save", "dtype", self.dtype.name, "is of this machine alone", remedy)
         about = {"format": "specgrad.program", "version": VERSION, "dtype": self.dtype.name, "engine": self.engine}
         words = json.dumps({**about, "alone": self.alone, "graph": document(self.source)}, ensure_ascii=False)
         Path(path).write_text(words, encoding="utf-8")
@@ -143,7 +147,15 @@ class Program:
         if not isinstance(node.constant, np.ndarray) or not np.can_cast(node.constant.dtype, self.dtype, "same_kind"):
             rule, remedy = f"does not mix with {self.dtype}", "make the constant of the program's dtype"
             raise refusal(ScalarError, "compile", node.name, node.constant, rule, remedy)
-        return node.constant.astype(self.dtype)
+        with np.errstate(all="ignore"):
+            constant = node.constant.astype(self.dtype)
+            is_held = (
+                node.constant.dtype.kind not in "iu" or (constant.astype(node.constant.dtype) == node.constant).all()
+            )
+        if not is_held:
+            rule, remedy = f"has integers that {self.dtype} does not hold", "cast it to floats"
+            raise refusal(ScalarError, "compile", node.name, node.constant, rule, remedy)
+        return constant
 
     def __call__(self, *xs: Any, out: Any = None) -> Any:
         """The outputs for these inputs: one array, or a tuple; written into `out` (an array, or a
@@ -203,7 +215,8 @@ class Program:
         given = given_inputs("program", "input", self._inputs, self._integers, xs)
         given = [x.astype(_native(x.dtype)) if isinstance(x, np.ndarray) and not x.dtype.isnative else x for x in given]
         for node, x in zip(self._inputs, given, strict=True):
-            if node.index in self._integers or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
+            is_read = node.index in self._read or node.differentiable
+            if node.index in self._integers or not is_read or (isinstance(x, np.ndarray) and x.dtype == self.dtype):
                 continue
             is_array = isinstance(x, np.ndarray)
             remedy = f"cast it, or compile the graph for {x.dtype}" if is_array else "give a NumPy array"
@@ -217,8 +230,7 @@ class Program:
         return given
 
     def _example(self, given: Sequence[Any]) -> Any:
-        numbers = [x for node, x in zip(self._inputs, given, strict=True) if node.index not in self._integers]
-        return numbers[0] if numbers else np.zeros(())
+        return example_of(self._inputs, self._integers, given)
 
     def _fresh(self) -> list[Any]:
         return [empty(self.graph.nodes[index].shape, self.dtype) for index in self.graph.outputs]

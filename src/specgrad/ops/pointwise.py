@@ -272,11 +272,21 @@ class Own(Pointwise):
         self._set(name=self.called, needs=tuple(self.required), slots=tuple(map(Slot, words)))
 
     def function(self, S: Family, *cells: Cells) -> Cells:
-        return self.formula(S, *cells)
+        found = self.formula(S, *cells)
+        if found is None:
+            raise refusal(ArgumentError, self.name, "value", self.formula, "gives nothing", "return the cells")
+        return found
 
     def slopes(self, S: Family, *cells: Cells) -> Any:
         found = self.slope(S, *cells)
-        return found if isinstance(found, tuple) and not isinstance(found, Slope) else (found,)
+        slopes = found if isinstance(found, tuple) and not isinstance(found, Slope) else (found,)
+        if len(slopes) != len(self.slots) or found is None:
+            rule, remedy = (
+                f"gives {len(slopes)} slopes for {len(self.slots)} operands",
+                "return one for each, as a tuple",
+            )
+            raise refusal(ArgumentError, self.name, "slope", self.slope, rule, remedy)
+        return slopes
 
     def __repr__(self) -> str:
         return f"pointwise({self.called!r}, …)"

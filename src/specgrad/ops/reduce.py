@@ -14,6 +14,7 @@ from ..errors import ArgumentError, ShapeError, refusal, shape_words
 from ..geometry import AxisReads, Geometry, Shape, each, reduced_geometry, strides
 from ..operator import Entry, Operator, Slot, Window, checked_shapes, operator, parameter
 from ..scalars.base import Cells, Family
+from ..sizes import refuse_table
 from .pool import argmax_fold
 from .sums import Total
 
@@ -126,6 +127,7 @@ class LogSoftmax(Operator):
     @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         *batch, classes = self.output_shape(*shapes)
+        refuse_table(self.name, classes, classes)
         every = np.ones((classes, classes), np.bool_)
         reads = AxisReads((np.arange(classes) + np.zeros((classes, 1), np.intp),), every, every)
         axes = (*(each(n, step) for n, step in zip(batch, strides(shapes[0]), strict=False)), reads)

@@ -124,6 +124,7 @@ class Move(Operator):
     @cached(64, Geometry.cells)  # equal operators share their geometry
     def geometry(self, *shapes: Shape) -> Geometry:
         refuse_table(self.name, math.prod(self.output_shape(*shapes)), len(shapes))
+        refuse_table(self.name, sum(map(math.prod, shapes)), 1, 8)
         ends = np.cumsum([0, *map(math.prod, shapes)])
         numbers = (np.arange(a, b).reshape(shape) for a, b, shape in zip(ends, ends[1:], shapes, strict=False))
         cell = np.asarray(self.move(*numbers, fill=-1)).reshape(-1, 1)

@@ -379,7 +379,7 @@ class _LogSoftmax(Rule):
 
 class _CrossEntropy(Rule):
     def value(self, op: Any, xs: Any, out: Array) -> Any:
-        logits, labels = xs[0], np.asarray(xs[1]).reshape(-1)
+        logits, labels = xs[0], np.asarray(xs[1]).reshape(-1).astype(np.intp)
         below, slopes, total = shifted(logits)
         slopes /= total
         true = np.arange(labels.size) * logits.shape[-1] + labels  # where the logits of the labels lie

@@ -123,10 +123,10 @@ class _LpPool(Rule):
 
     @staticmethod
     def _weighted(op: Any, x: Array, kept: Norms, moved: Array) -> Array:
-        """sign(x) |x / unit|^(p - 1) times what moves; 0 where x is 0."""
+        """sign(x) |x / unit|^(p - 1) times what moves; 0 where x is 0 or no window reads it."""
         slopes = made(np.copysign, _power(kept.sizes, op.p - 1), x)
         np.multiply(slopes, moved, out=slopes)
-        np.copyto(slopes, 0, where=x == 0)
+        np.copyto(slopes, 0, where=(x == 0) | ~np.isfinite(kept.sizes))  # of the latter no window reads any
         return slopes
 
 

@@ -29,7 +29,7 @@ from .. import REDUCTIONS
 from . import fallback, pools, tied, weighted
 from .codegen import CodegenError
 from .fallback import ByStatement
-from .operands import cell_of, native
+from .operands import cell_of, handed_over, native
 from .steps import Step
 
 REDUCES: dict[type[Any], str] = {**REDUCTIONS, MinPool: "max", SumPool: "mean"}
@@ -125,7 +125,10 @@ def indices(op: Any, operands: tuple[Any, ...], out: Any = None) -> tuple[Any, A
 
 def push(op: Any, operands: tuple[Any, ...], kept: Any, tangents: tuple[Any, ...], out: Any = None) -> Any:
     (x,), (dx,) = operands, tangents
-    dx = np.zeros_like(x) if dx is None else admitted(native(x.dtype), op.name, "tangent of x", dx)
+    if dx is None:
+        _check_result(op, x, out)
+        return handed_over(np.zeros(output_shape(op, (x.shape,)), native(x.dtype)), out)
+    dx = admitted(native(x.dtype), op.name, "tangent of x", dx)
     if isinstance(kept, ByStatement):
         return fallback.push(op, operands, kept, (dx,), out)
     _check_result(op, x, out)
