@@ -185,3 +185,9 @@ def test_a_cotangent_of_one_cell_is_taken_as_an_array(cotangent, monkeypatch):
     logits, labels = np.arange(8.0).reshape(2, 4), np.array([3, 0])
     found, _ = sg.CrossEntropy().vjp((logits, labels), cotangent)
     np.testing.assert_array_equal(found, sg.CrossEntropy().vjp((logits, labels), np.full((), 0.3))[0])
+
+
+@pytest.mark.parametrize("dtype", [np.uint64, np.int8, ">u8"])
+def test_labels_are_of_any_integers(dtype):
+    logits, labels = np.random.default_rng(0).standard_normal((3, 4)), np.array([0, 3, 1])
+    assert sg.cross_entropy(logits, labels.astype(dtype)) == sg.cross_entropy(logits, labels)

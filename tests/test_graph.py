@@ -108,6 +108,13 @@ def test_what_is_done_to_a_constant_later_is_not_part_of_the_graph():
     assert len([node for node in program.graph.nodes if node.op is None]) == 2  # x, and the weight once
 
 
+def test_a_view_of_a_constant_is_not_part_of_the_graph_either():
+    c = np.ones(3)
+    graph = sg.trace(lambda x: x * np.broadcast_to(c, (2, 3)), (2, 3))
+    c[:] = 5
+    assert graph(np.ones((2, 3))).tolist() == [[1] * 3] * 2
+
+
 def test_derivatives_are_graphs_with_structural_zeros():
     graph = sg.trace(lambda x, y: (sg.max_pool(sg.relu(x), (2,)), sg.detach(y)), (4,), (3,))
     pushed = transform.jvp(graph)

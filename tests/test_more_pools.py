@@ -177,3 +177,20 @@ def test_windows_far_apart_have_the_values_of_the_specification(kind, dtype, pad
 def test_windows_that_no_memory_holds_are_refused(ones):
     with pytest.raises(ShapeError, match=r"^min_pool: "):
         sg.MinPool((1, 2), stride=3, padding=2**31 - 1)(ones((4, 2, 3)))
+
+
+@pytest.mark.parametrize("engine", ["cpu", "reference"])
+@pytest.mark.parametrize("number", [np.inf, np.nan])
+def test_cells_that_no_window_reads_spoil_nothing(engine, number):
+    x = np.array([1.0, number, 3.0])
+    ones = np.ones(2)
+    with sg.engine(engine):
+        for op in (
+            sg.LpPool((1,), stride=2, p=2),
+            sg.SmoothMaxPool((1,), stride=2, beta=1),
+            sg.MaxPool((1,), stride=2),
+        ):
+            assert op.vjp((x,), ones)[0].tolist() == [1, 0, 1]
+            assert op.jvp((x,), (np.array([1.0, number, 2.0]),))[1].tolist() == [1, 2]
+            assert op.jvp((x,), (None,))[1].tolist() == [0, 0]
+        assert sg.SmoothMaxPool((2,), beta=1).jvp((x[:2],), (None,))[1].tolist() == [0]

@@ -209,3 +209,21 @@ def test_numbers_of_python_keep_the_sign_of_zero(called):
         **{engine: graph.compile(np.float32, engine=engine)(x) for engine in ("cpu", "reference")},
     }
     assert {way: np.signbit(y).tolist() for way, y in ways.items()} == dict.fromkeys(ways, signs)
+
+
+def test_functions_of_ones_own_that_give_too_little_are_refused():
+    once = sg.pointwise("once", lambda S, x, y: x * y, lambda S, x, y: y)
+    nothing = sg.pointwise("nothing", lambda S, x: None, lambda S, x: x)
+    for dtype in (float, int, object):
+        q = np.array([2, 3]).astype(dtype)
+        with pytest.raises(ArgumentError, match=r"once: slope=.*gives 1 slopes for 2 operands; return one for each"):
+            sg.grad(lambda a, b: sg.sum(once(a, b)), (0, 1))(q, q)
+        with pytest.raises(ArgumentError, match=r"nothing: value=.*gives nothing; return the cells"):
+            nothing(q)
+
+
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint64, np.int8])
+def test_differences_of_integers_wrap_around_as_their_derivatives_do(dtype):
+    a, b = np.array([1, 2], dtype), np.array([2, 1], dtype)
+    assert sg.grad(lambda a, b: sg.sum(a - b), 1)(a, b).tolist() == (np.zeros(2, dtype) - np.ones(2, dtype)).tolist()
+    assert sg.jvp(sg.sub, (a, b), (a, b))[1].tolist() == (a - b).tolist()

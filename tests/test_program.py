@@ -342,3 +342,34 @@ def test_bad_calls_say_so_and_change_nothing(number):
     assert str(caught.value) == text
     assert out == 7
     assert program(np.zeros((2, 3)), np.array([0, 1]), out=out) == pytest.approx(np.log(3))
+
+
+def test_a_program_is_of_its_graph_as_it_was():
+    graph = sg.Graph()
+    a = graph.input("a", (2,))
+    graph.output(sg.sum(a * 2))
+    program, ones = graph.compile(), np.ones(2)
+    graph.output(a)
+    for one in (program, pickle.loads(pickle.dumps(program)), copy.deepcopy(program)):
+        assert one(ones) == 4
+        assert one.value_and_grad(ones)[1][0].tolist() == [2, 2]
+
+
+def test_integers_that_nothing_reads_may_be_inputs():
+    labels, x = np.array([0, 1, 2]), np.array([1.0, 2.0, 3.0])
+
+    def loss(labels, x):
+        return sg.sum(x * 0.5)
+
+    for order in (1, -1):
+        graph = sg.trace(lambda *xs, order=order: loss(*xs[::order]), *(labels, x)[::order])
+        assert graph(*(labels, x)[::order]) == graph.compile()(*(labels, x)[::order]) == 3
+
+
+def test_integer_constants_are_not_rounded():
+    exact, rounded = (sg.trace(lambda x, n=n: x * np.array([n]), (1,)) for n in (2**53, 2**53 + 1))
+    assert exact.compile()(np.ones(1)) == [2**53]
+    with pytest.raises(ScalarError, match="has integers that float64 does not hold"):
+        rounded.compile()
+    with pytest.raises(ScalarError, match="dtype='float128': is of this machine alone; compile for one of"):
+        sg.trace(lambda x: x, (1,)).compile(np.longdouble).save("program.json")

@@ -1,6 +1,7 @@
 """Operators that move cells, products and norms: against NumPy and PyTorch, over every scalar; and
 refusals."""
 
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -65,6 +66,13 @@ def test_cotangents_of_moves_are_simple_operators():
     assert "Slice(((2, 5, None),))(g" in pulled(lambda x, y: sg.concatenate([x, y]), (2,), (3,))
     assert "Sum((0,))(g" in pulled(lambda x: sg.broadcast_to(x, (4, 3)), (3,))
     assert "Slice((Ellipsis, (1, 4, None)))(g" in pulled(lambda x: sg.pad(x, ((1, 2),)), (2, 3))
+
+
+def test_a_refusal_needs_no_tables():
+    with pytest.raises(sg.ScalarError, match="integers do not divide"):
+        sg.softmax(np.zeros(10**6, int))
+    with pytest.raises(ShapeError, match="log_softmax: windows=1000000 of 1000000 taps: needs"):
+        sg.log_softmax(np.broadcast_to(np.array(Decimal(1)), (10**6,)))
 
 
 def test_norms_are_torchs():

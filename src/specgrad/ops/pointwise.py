@@ -136,7 +136,7 @@ class Sub(Pointwise):
         return x - y
 
     def slopes(self, S: Family, x: Cells, y: Cells) -> Any:
-        return Slope(), S.constant(-1)
+        return Slope(), -S.constant(1)  # which unsigned integers have too
 
     def adjoint(self, slot: int, shapes: Sequence[Shape], cotangent: Any) -> Any:
         if shapes[slot] != cotangent.shape:

@@ -73,8 +73,6 @@ class Numbers(Family):
             number = quotient(Fraction(number), np.longdouble)
         elif self.computed.kind == "f":
             number = float(number)
-        elif self.computed.kind == "u":  # which wraps around, as all arithmetic of unsigned integers does
-            number = int(number) % (1 << 8 * self.computed.itemsize)
         return np.asarray(number, dtype=self.computed)
 
     def is_nan(self, a: Cells) -> Mask:
