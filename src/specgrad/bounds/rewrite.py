@@ -42,6 +42,7 @@ from ..ops import (
     Take,
 )
 
+NORMAL = Fraction(2) ** -126  # the least normal float32
 _rewritten: weakref.WeakKeyDictionary[Graph, tuple[int, Graph]] = weakref.WeakKeyDictionary()
 
 
@@ -74,11 +75,16 @@ def _constant(graph: Graph, var: GraphVar) -> Any:
 
 def _div(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
     """x · y⁻¹; None, for no change, if y is an array of constants. A quotient by a number is a
-    multiple."""
+    multiple, if the number is a normal float32: others may be rounded to 0 or to infinity."""
     known = _constant(graph, y)
     if is_number(known) and known:
-        return Scale(1 / Fraction(known))(x) if y.shape == () else None
+        is_normal = NORMAL < abs(Fraction(known)) < 1 / NORMAL
+        return Scale(1 / Fraction(known))(x) if y.shape == () and is_normal else None
     return None if known is not None else Mul()(x, Power(-1)(y))
+
+
+def _square(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
+    return Power(2)(x) if x.index == y.index else None
 
 
 def _detach(graph: Graph, op: Operator, x: GraphVar) -> Any:
@@ -133,6 +139,7 @@ RULES: dict[type[Operator], Callable[..., Any]] = {
     MinPool: _minima,
     MaxUnpool: _unpool,
     Div: _div,
+    Mul: _square,
     Detach: _detach,
     MseLoss: _squares,
     CrossEntropy: _cross_entropy,
