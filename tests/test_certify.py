@@ -321,18 +321,18 @@ HUGE = {
     # a claim that holds for real numbers, and not in float32
     "cancelled": lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30,
     "nan": lambda x: 1 - sg.relu(x * 1e30) * 1e-50,
-    "sum of an average": lambda x: 1 + sg.avg_pool(x * 2e28, (2,), stride=1) * 1e-30,
+    "sum of an average": lambda x: 1 + sg.avg_pool(sg.concatenate([x * 3e27] * 9), (18,)) * 1e-30,
     "constant": lambda x: sg.maximum(x, np.full(2, -1e39)),
     "weight": lambda x: sg.relu(x * 1e-20) * 1e39 + 1,
     "divisor": lambda x: x / 1e39 + 1,
-    "input": lambda x: x * 1e-30 + 1,
+    "input": sg.relu,
 }
 
 
 @pytest.mark.parametrize("name", HUGE)
 def test_overflow_is_not_certified(name):
     """Certificates of a proof without overflow do not pass as covering float32."""
-    box = np.full(2, 1e10), np.full(2, 2e39 if name == "input" else 2e10)
+    box = [np.full(2, end) for end in ((1e38, 2e39) if name == "input" else (1e10, 2e10))]
     rows = np.eye(HUGE[name](box[0]).size)
     certificate = sg.certify(HUGE[name], box, rows)
     assert certificate.status == "holds"

@@ -192,8 +192,7 @@ def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     )
     reached = image(both, boxes)
     roundings = found.roundings + 2 * box.magnitude.reshape(-1)
-    peak = 4 * (classes + box.magnitude.max(initial=0.0))
-    return Relaxed(both, Box(reached.lower, np.minimum(reached.upper, TINY)), roundings, peak)
+    return Relaxed(both, Box(reached.lower, np.minimum(reached.upper, TINY)), roundings)
 
 
 def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:

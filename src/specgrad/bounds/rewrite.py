@@ -42,7 +42,6 @@ from ..ops import (
     Take,
 )
 
-NORMAL = Fraction(2) ** -126  # the least normal float32
 _rewritten: weakref.WeakKeyDictionary[Graph, tuple[int, Graph]] = weakref.WeakKeyDictionary()
 
 
@@ -75,11 +74,10 @@ def _constant(graph: Graph, var: GraphVar) -> Any:
 
 def _div(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
     """x · y⁻¹; None, for no change, if y is an array of constants. A quotient by a number is a
-    multiple, if the number is a normal float32: others may be rounded to 0 or to infinity."""
+    multiple."""
     known = _constant(graph, y)
     if is_number(known) and known:
-        is_normal = NORMAL < abs(Fraction(known)) < 1 / NORMAL
-        return Scale(1 / Fraction(known))(x) if y.shape == () and is_normal else None
+        return Scale(1 / Fraction(known))(x) if y.shape == () else None
     return None if known is not None else Mul()(x, Power(-1)(y))
 
 
