@@ -312,9 +312,11 @@ def test_floats_are_covered():
         assert sg.certify(function, (x, x), [[1.0]]).status == "holds"
         certificate = sg.certify(function, (x, x), [[1.0]], covers="float32", timeout=600)
         assert certificate.status == wanted
-    certificate = sg.certify(tight(small, *BOX, 1.5), BOX, np.eye(2), covers="float32")
-    assert certificate.status == "holds"
-    certificate.check()
+    zero = lambda x: sg.relu(sg.relu(x - 2) * 0.5) + 1  # noqa: E731
+    for function, rows in ((tight(small, *BOX, 1.5), np.eye(2)), (zero, np.eye(4))):
+        certificate = sg.certify(function, BOX, rows, covers="float32")
+        assert certificate.status == "holds"
+        certificate.check()
 
 
 HUGE = {

@@ -278,7 +278,7 @@ class Network:
         for o, (n, c, shift) in enumerate(zip(terms.tolist(), scaled, made.constant.fractions(), strict=True)):
             if n > 1 or c:  # errors of products, rounded weights, and additions: each at most all terms of one sign
                 units = (2 * size[o] if c else 0) + abs(shift) + max(n - 1, 0) * max(signed[0][o], signed[1][o])
-                slack[o] = unit / (1 - (n + 3) * unit) * units + lost
+                slack[o] = unit / (1 - (n + 3) * unit) * units + lost if units else Fraction(0)  # sums of 0 are exact
         return made._replace(slack=Exact.of(objects(slack)))
 
 
