@@ -44,7 +44,7 @@ from torch import nn
 import specgrad as sg
 import specgrad.onnx
 from specgrad.bounds import vnnlib
-from specgrad.bounds.certify import of_property, read_model
+from specgrad.bounds.certify import model_bytes, of_property, read_model
 
 try:
     from auto_LiRPA import BoundedModule, BoundedTensor, PerturbationLpNorm
@@ -294,7 +294,8 @@ def instances(arguments, console):
         model, wanted = (name if (folder / name).exists() else f"{name}.gz" for name in (model, wanted))
         start = time.perf_counter()
         read = vnnlib.read(folder / wanted)
-        found = of_property(*read_model(folder / model, read.inputs), read, "real", arguments.timeout, None)
+        given = read_model(folder / model, model_bytes(folder / model), read.inputs)
+        found = of_property(*given, read, "real", arguments.timeout, None)
         times.append(time.perf_counter() - start)
         answers[found.status] = answers.get(found.status, 0) + 1
         start = time.perf_counter()

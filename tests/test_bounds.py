@@ -210,6 +210,8 @@ def test_single_operators_are_as_close_as_can_be():
     assert np.allclose([found.lower, found.upper], 0, atol=1e-15)
     found = sg.bounds(lambda x: x * x, (np.array([1.0]), np.array([2.0])))
     assert np.allclose([found.lower, found.upper], [[1], [4]], atol=1e-14)
+    found = sg.bounds(lambda x: 1 / (x * x + 1), (np.array([-3.0]), np.array([3.0])))
+    assert np.allclose([found.lower, found.upper], [[0.1], [1]], atol=1e-14)
 
 
 def test_rows_are_closer_than_cells():
@@ -267,10 +269,87 @@ def test_float32_covers_the_worst_order():
     assert found.lower <= 0 <= 1e-26 <= found.upper
 
 
+LARGE = {
+    # a function, and the ends of a box on which some number of its float32 computation is infinite
+    "cancelled": (lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30, 1e10, 2e10),
+    "nan": (lambda x: 1 - sg.relu(x * 1e30) * 1e-50, 1e10, 2e10),
+    "sum of an average": (lambda x: sg.avg_pool(sg.concatenate([x] * 6), (18,)), 4e37, 5e37),
+    "partial sum": (lambda x: sg.linear(x, np.array([[1.0, 1.0, -1.0]])), 3e38, 3.3e38),
+    "product": (lambda x: x * sg.relu(x), 1e18, 2e19),
+    "products": (lambda x: sg.linear(sg.concatenate([x, -x]), sg.reshape(sg.concatenate([x, x]), (1, 6))), 1e19, 1e19),
+    "exp": (sg.exp, 99, 100),
+    "cube": (lambda x: sg.gelu(x, approximate="tanh"), 1e13, 1e13),
+    "beta": (lambda x: sg.smooth_max_pool(x, (3,), beta=1e39), 0, 1e-30),
+    "over beta": (lambda x: sg.smooth_max_pool(x, (1,), beta=1e-39), 0, 1e-30),
+    "difference": (lambda x: sg.smooth_max_pool(x, (3,), beta=1e-37), -2e38, 2e38),
+    "difference of logits": (sg.log_softmax, -3e38, 3e38),
+    "input": (sg.relu, 0, 3.5e38),
+    "constant": (lambda x: sg.maximum(x, np.full(3, -1e39)), 0, 1),
+    "weight": (lambda x: x * 1e39, 0, 1e-20),
+    "divisor 0": (lambda x: x / 1e-50, 1e-30, 1e-30),
+    "divisor not normal": (lambda x: x / np.full(3, 5e-39), 1e-9, 1e-9),
+    "divisor infinite": (lambda x: x / 1e39, 1e30, 1e30),
+}
+FINITE = {
+    "far sums": (lambda x: sg.avg_pool(x, (2,)), 2e37, 2.1e37),
+    "largest": (lambda x: 0 - sg.relu(sg.abs(x)), -3.4e38, 3.4e38),
+    "scaled": (lambda x: x * 1e-20, 1e30, 2e30),
+    "large exp": (sg.exp, 87, 88),
+    "logistic": (sg.sigmoid, -89, -89),  # 0, since the exponential is infinite
+    "silu": (sg.silu, -120, -89),
+}
+
+
+@pytest.mark.parametrize("name", [*LARGE, *FINITE])
+@pytest.mark.filterwarnings("error")
+def test_float32_covers_overflow(name):
+    """Where a number may overflow nothing is bounded; elsewhere float32 results are inside of
+    finite bounds, up to the greatest numbers."""
+    function, low, high = {**LARGE, **FINITE}[name]
+    box = np.full(3, float(low)), np.full(3, float(high))
+    rows = np.ones((1, sg.trace(function, (3,)).forward(np.ones(3)).size))
+    for method in ("crown", "ibp", "alpha"):
+        for of in (None, rows):
+            found = sg.bounds(function, box, method=method, of=of, covers="float32")
+            if name in LARGE:
+                assert (found.lower == -np.inf).all(), method
+                assert (found.upper == np.inf).all(), method
+            else:
+                assert np.isfinite([found.lower, found.upper]).all(), method
+    if name in FINITE:
+        found = sg.bounds(function, box, covers="float32")
+        for end in box:
+            with np.errstate(over="ignore"):
+                value = function(np.float32(end))
+            assert value.dtype == np.float32
+            assert ((found.lower <= value) & (value <= found.upper)).all()
+
+
+@pytest.mark.filterwarnings("error")
+def test_numbers_beyond_floats_are_unbounded():
+    """Also where the function of real numbers is finite: never NaN, and without warnings."""
+    box = np.array([1e10]), np.array([2e10])
+    for function in (lambda x: x * 1e300 * 1e-300, lambda x: sg.exp(x) - sg.exp(x), lambda x: 0 * (x * 1e300 * x)):
+        for method in ("crown", "alpha", "ibp", "zonotope"):
+            for of in (None, [[2.0]]):
+                found = sg.bounds(function, box, method=method, of=of)
+                assert np.array_equal([found.lower, found.upper], [[-np.inf], [np.inf]])
+        assert sg.bounds(function, box, covers="float64").upper == np.inf
+    # no value is beyond floats, but a sum of rows is; and a product of weights, found backwards
+    for method in ("crown", "alpha", "ibp", "zonotope"):
+        found = sg.bounds(lambda x: x * 1e290, box, method=method, of=[[1e10]])
+        assert (found.lower, found.upper) == (-np.inf, np.inf), method
+        found = sg.bounds(lambda x: (x * 1e-300) * 1e200 * 1e200, box, method=method)
+        assert found.lower <= 1e110
+        assert found.upper >= 2e110
+    assert sg.lipschitz(lambda x: x * 1e300 * 1e-300, box) == np.inf
+
+
 @pytest.mark.parametrize(
     ("box", "options", "kind", "text"),
     [
         (([0.0], [1.0]), {"method": "lp"}, ArgumentError, "method='lp'"),
+        (([0.0], [1.0]), {"covers": "float32", "method": "zonotope"}, ArgumentError, "by crown, alpha and ibp"),
         (([0.0], [1.0]), {"covers": "float16"}, ArgumentError, "covers='float16'"),
         (([0.0],), {}, ArgumentError, "must be a pair"),
         (([2.0], [1.0]), {}, ArgumentError, "lies below `lower` at"),

@@ -312,9 +312,40 @@ def test_floats_are_covered():
         assert sg.certify(function, (x, x), [[1.0]]).status == "holds"
         certificate = sg.certify(function, (x, x), [[1.0]], covers="float32", timeout=600)
         assert certificate.status == wanted
-    certificate = sg.certify(tight(small, *BOX, 1.5), BOX, np.eye(2), covers="float32")
+    zero = lambda x: sg.relu(sg.relu(x - 2) * 0.5) + 1  # noqa: E731
+    for function, rows in ((tight(small, *BOX, 1.5), np.eye(2)), (zero, np.eye(4))):
+        certificate = sg.certify(function, BOX, rows, covers="float32")
+        assert certificate.status == "holds"
+        certificate.check()
+
+
+HUGE = {
+    # a claim that holds for real numbers, and not in float32
+    "cancelled": lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30,
+    "nan": lambda x: 1 - sg.relu(x * 1e30) * 1e-50,
+    "sum of an average": lambda x: 1 + sg.avg_pool(sg.concatenate([x * 3e27] * 9), (18,)) * 1e-30,
+    "constant": lambda x: sg.maximum(x, np.full(2, -1e39)),
+    "weight": lambda x: sg.relu(x * 1e-20) * 1e39 + 1,
+    "divisor": lambda x: x / 1e39 + 1,
+    "input": sg.relu,
+}
+
+
+@pytest.mark.parametrize("name", HUGE)
+def test_overflow_is_not_certified(name):
+    """Certificates of a proof without overflow do not pass as covering float32."""
+    box = [np.full(2, end) for end in ((1e38, 2e39) if name == "input" else (1e10, 2e10))]
+    rows = np.eye(HUGE[name](box[0]).size)
+    certificate = sg.certify(HUGE[name], box, rows)
     assert certificate.status == "holds"
     certificate.check()
+    assert sg.certify(HUGE[name], box, rows, covers="float64").status == "holds"
+    assert sg.certify(HUGE[name], box, rows, covers="float32").status == "unknown"
+    forged = Certificate.from_json(certificate.to_json().replace('"covers": "real"', '"covers": "float32"'))
+    with pytest.raises(CertificateError, match="beyond the greatest float32"):
+        forged.check()
+    # what is violated in rationals stays violated
+    assert sg.certify(lambda x: HUGE[name](x) * -1, box, rows, covers="float32").status == "violated"
 
 
 def changed(document, change):

@@ -87,6 +87,13 @@ def test_the_command_reads_what_the_competition_packs(tmp_path):
     assert "cannot be read" in result.output.replace("\n", " ")
 
 
+def _told(arguments, words):
+    """The command refuses with these words, which a frame may break anywhere."""
+    result = CliRunner().invoke(cli.app, arguments)
+    assert result.exit_code == 2
+    assert "".join(words.split()) in "".join(result.output.replace("│", "").split())
+
+
 def test_the_command_refuses_in_words(tmp_path):
     arguments = written(tmp_path, -1, 1, "(assert (<= Y_0 -100))")
     assert CliRunner().invoke(cli.app, [*arguments, "--timeout", "0"]).output.startswith("unknown")
@@ -94,9 +101,29 @@ def test_the_command_refuses_in_words(tmp_path):
         result = CliRunner().invoke(cli.app, wrong)
         assert result.exit_code == 2
         assert "cannot be read" in result.output.replace("\n", " ")
+    other = written(tmp_path, -1, 1, "(assert (<= Y_0 1))", lambda x: sg.relu(x)[:3])
+    _told(other, "is about 4 input numbers and 2 output numbers, but the model has 4 input numbers and 3 output")
+    _, _, _, text = wrong = written(tmp_path, -1, 1, "(assert (<= Z_0 1))")
+    _told(wrong, f"file='{text}': has a fault: variable='Z_0': is not declared")
+    _told(["certify", str(tmp_path / "none.onnx"), *wrong[2:]], "none.onnx': cannot be read")
+    arguments = written(tmp_path, -1, 1, "(assert (<= Y_0 -100))")
     for out in (tmp_path, tmp_path / "none" / "certificate.json"):  # before anything is decided
         result = CliRunner().invoke(cli.app, [*arguments, "--out", str(out)])
         assert (result.exit_code, result.stdout) == (2, "")
+
+
+def test_what_check_cannot_replay_is_said_after_the_answer(tmp_path, monkeypatch):
+    arguments = written(tmp_path, -1, 1, "(assert (<= Y_0 -1))", lambda x: sg.sigmoid(x)[:2])
+    assert CliRunner().invoke(cli.app, arguments).exit_code == 0
+    result = CliRunner().invoke(cli.app, [*arguments, "--check", "--out", str(tmp_path / "curves.json")])
+    assert (result.exit_code, result.stdout) == (3, "unsat\n")
+    assert "does not confirm unsat: certificate: operator='sigmoid': has no lines" in result.stderr
+    assert Certificate.load(tmp_path / "curves.json").holds
+    # overflow in float32
+    wide = written(tmp_path, 1, 2, "(assert (<= Y_0 -1))", lambda x: 1 - sg.relu(x * 1e38)[:2] * 1e-50)
+    for covers, answer in (("real", ("unsat\n", 0)), ("float32", ("unknown\n", 2))):
+        result = CliRunner().invoke(cli.app, [*wide, "--covers", covers, "--check"])
+        assert (result.stdout, result.exit_code) == answer
 
 
 def test_the_page_runs(tmp_path, monkeypatch, capsys):

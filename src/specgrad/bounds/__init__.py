@@ -40,7 +40,8 @@ def bounds(
     ascent. `of`: a matrix with one column per output cell. Its rows times the output are bounded,
     which is tighter than a combination of the bounds of single cells. `covers="float32"` (or
     "float64") also encloses the results of the same operators in this float arithmetic, in any
-    order of summation.
+    order of summation. If a number on the way may exceed the greatest float (for "real" a float64,
+    in which bounds are computed), all bounds are infinite.
 
     >>> import numpy as np, specgrad as sg
     >>> f = lambda x: sg.max_pool(x, (2,), stride=1)
@@ -69,7 +70,8 @@ def certify(
 
     The proof uses the bounds of `bounds`. Cases that they leave open are split, at relus, maxima
     and inputs, until all are decided or `timeout` seconds are over. The certificate's `status` is
-    "holds", "violated" or "unknown". ``certificate.check()`` verifies the proof in exact rationals,
+    "holds", "violated" or "unknown"; with `covers`, not "holds" if a float computation may
+    overflow. ``certificate.check()`` verifies the proof in exact rationals,
     independently of the search. ``to_json`` and ``Certificate.from_json`` write and read it.
     Supported are networks of affine operators, relu, abs, maxima and minima.
     `progress(share, parts)` is called after each part of the box.

@@ -81,6 +81,17 @@ class Box(NamedTuple):
         """The intersection of both boxes."""
         return Box(np.maximum(self.lower, other.lower), np.minimum(self.upper, other.upper))
 
+    @property
+    def known(self) -> Box:
+        """The box without bounds of cells whose computation overflowed."""
+        kept = np.isfinite(self.lower) & np.isfinite(self.upper)
+        return Box(np.where(kept, self.lower, -np.inf), np.where(kept, self.upper, np.inf))
+
+
+def unbounded(shape: tuple[int, ...]) -> Box:
+    """All arrays of a shape."""
+    return Box(np.full(shape, -np.inf), np.full(shape, np.inf))
+
 
 @dataclass(frozen=True, eq=False)
 class Affine:
@@ -131,6 +142,16 @@ class Affine:
             exact = counts <= 1 and bool(np.all(np.abs(matrix.data) == 1))
             most = max(most, 0 if exact else int(counts) + 2)
         return most
+
+    @cached_property
+    def widest(self) -> dict[int, float]:
+        """For each operand, an upper bound of the sum of a row's absolute weights, each counted as
+        at least 1."""
+        found = {}
+        for slot, matrix in self.rows.items():
+            wide = sparse.csr_array((np.maximum(np.abs(matrix.data), 1), matrix.indices, matrix.indptr), matrix.shape)
+            found[slot] = float(np.asarray(wide.sum(axis=1)).max(initial=0.0)) * ROOM
+        return found
 
     @cached_property
     def sizes(self) -> dict[int, Any]:
@@ -189,12 +210,14 @@ class Relaxed(NamedTuple):
     result.
 
     A result in floats of unit u differs from the exact one by at most u·roundings, per output;
-    roundings is 0 for copied values.
+    roundings is 0 for copied values. All numbers on the way to it are at most `peak`, or at most an
+    operand or the image: if floats reach that far, the result does not overflow.
     """
 
     relaxation: Relaxation
     image: Box
     roundings: Any = 0.0
+    peak: Any = 0.0
 
 
 def diagonal(slopes: Floats) -> Any:

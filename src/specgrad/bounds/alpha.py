@@ -141,7 +141,7 @@ def ascend(
     0. `begin`: initial slopes."""
     dense = rows.toarray() if sparse.issparse(rows) else np.asarray(rows)
     slopes = Slopes({}, {}, np.zeros((len(dense), len(analysis.splits))))
-    if not steps or not is_small(analysis, start, len(dense)):
+    if not steps or analysis.is_unbounded or not is_small(analysis, start, len(dense)):
         return Found(analysis.lower(start, dense), slopes)
     slopes = _first(analysis, slopes, start, begin)
     if not (slopes.single or slopes.pools or slopes.cuts.size):

@@ -24,7 +24,7 @@ from ..graph import Graph
 from ..graph.ir import Node
 from ..ops import Relu
 from . import linear
-from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma
+from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, unbounded
 from .boxes import outward
 from .joint import Joint
 from .maximum import Choice, Pool, Taps
@@ -33,6 +33,7 @@ from .relax import POOLS, open_taps, relax, relax_chosen
 DENSE = 0.2  # the share of nonzero cells above which a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
 MANY = 64  # rows
+GREATEST = {unit: float(np.finfo(kind).max) for unit, kind in ((0.0, "f8"), (2.0**-24, "f4"), (2.0**-53, "f8"))}
 UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
 
 
@@ -87,11 +88,13 @@ class Analysis:
     """One graph on one box: the boxes of all values, and the relaxations of all operators.
 
     With a `unit`, every value includes the error of its computation in floats of that unit.
-    `splits` restrict cells of values. If no point satisfies them, `is_empty` is True, and the rest
-    is not computed. `room` widens every bound found backwards by a share of the box's width, for a
-    replay in other arithmetic. `whole` is the analysis without the last split, whose results before
-    that split are reused. After the `deadline`, by time.monotonic, all methods raise `Late`.
-    `closer` finds tighter forms for relu cells of open sign.
+    If a number of this computation (without a unit: of the analysis itself) may exceed the greatest
+    float, `is_unbounded` is True: that value and all that follow may be anything, an infinity or
+    NaN, and nothing is bounded. `splits` restrict cells of values. If no point satisfies them,
+    `is_empty` is True, and the rest is not computed. `room` widens every bound found backwards by a
+    share of the box's width, for a replay in other arithmetic. `whole` is the analysis without the
+    last split, whose results before that split are reused. After the `deadline`, by time.monotonic,
+    all methods raise `Late`. `closer` finds tighter forms for relu cells of open sign.
     """
 
     def __init__(
@@ -117,7 +120,7 @@ class Analysis:
         self.pools: dict[int, Pool] = {}
         self.blocks: dict[int, Any] = {}  # used by `alpha`, made once
         self.read = read = self._read_by_curves() if refine else set()
-        self.is_empty = False
+        self.is_empty = self.is_unbounded = False
         given = {node.index: box for node, box in zip(graph.inputs, boxes, strict=True)}
         start = 0 if whole is None else self._take_over(whole, splits[-1].place)
         for node in graph.nodes[start:]:
@@ -126,6 +129,10 @@ class Analysis:
             self.in_time()
             self.varying.append(node.is_input or any(self.varying[p] for p in node.operands))
             self.boxes.append(given[node.index] if node.is_input else self._forward(node))
+            self.is_unbounded = self.is_unbounded or not self._fits(self.boxes[-1].magnitude)
+            if self.is_unbounded:
+                self.boxes[-1] = self.boxes[-1] if node.is_input else unbounded(node.shape)
+                continue
             if whole is not None:  # bounds of the whole box hold for its parts
                 self.boxes[-1] = self.boxes[-1].within(whole.boxes[node.index])
             if node.index in read and node.op is not None:
@@ -172,15 +179,24 @@ class Analysis:
             if node.index not in self.constants:
                 self.constants[node.index] = constant_box(node)
             return self.constants[node.index]
+        if self.is_unbounded:
+            return unbounded(node.shape)
         boxes = [self.boxes[p] for p in node.operands]
         varying = [self.varying[p] for p in node.operands]
         if linear.is_linear(node.op, varying) and node.index not in self.known:
             self.known[node.index] = linear.linear(node.op, boxes, varying)
         chosen = [split for split in self.splits if split.other >= 0 and split.place in node.operands]
         if chosen and type(node.op) in POOLS:
-            relaxation, reached, roundings = relax_chosen(node.op, boxes, chosen)
+            relaxation, reached, roundings, peak = relax_chosen(node.op, boxes, chosen)
         else:
-            relaxation, reached, roundings = relax(node.op, boxes, varying, self.known.get(node.index), bool(self.unit))
+            known = self.known.get(node.index)
+            relaxation, reached, roundings, peak = relax(node.op, boxes, varying, known, bool(self.unit))
+        forms = relaxation.below, relaxation.above
+        numbers = [form.constant for form in forms]
+        if node.index not in self.known:  # the rows of linear operators show in the image
+            numbers += [matrix.data for form in forms for matrix in form.rows.values()]
+        if not all(np.isfinite(n).all() for n in numbers) or (self.unit and not self._fits(peak)):
+            return unbounded(node.shape)
         if self.unit and np.any(roundings):
             reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # bounds the factors of a lost weight
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes)) * reach
@@ -192,6 +208,10 @@ class Analysis:
             reached = reached.reshaped((-1,)).widened(slack)
         self.relaxations[node.index] = relaxation
         return reached.reshaped(node.shape)
+
+    def _fits(self, numbers: Any) -> bool:
+        """Whether floats reach as far as these numbers, none of which is NaN."""
+        return bool((np.abs(numbers) <= GREATEST[self.unit]).all())
 
     def _refine(self, node: Node) -> None:
         """Bound the undecided cells of a value backwards."""
@@ -249,6 +269,8 @@ class Analysis:
         `slopes`: choices for each row. `seen` collects the rows at every value.
         """
         count = rows.shape[0]
+        if self.is_unbounded:
+            return Form({}, np.full(count, -np.inf), np.full(count, -np.inf))
         constant, error = np.zeros(count), np.zeros(count)
         waiting: dict[int, Any] = {start: rows}
         reached: dict[int, Any] = {}
@@ -277,7 +299,12 @@ class Analysis:
         for place, A in reached.items():
             total, slack = self._concrete(A, self.boxes[place], total, slack)
         slack = slack + gamma(len(reached) + 2) * (np.abs(form) + np.abs(total))
-        return Form(reached, form, below(total, slack * ROOM))
+        lower = below(total, slack * ROOM)
+        if not (kept := np.isfinite(lower)).all():  # an overflow on the way: nothing is known of these rows
+            for place, A in reached.items():
+                reached[place] = np.where(kept[:, None], A.toarray() if sparse.issparse(A) else A, 0.0)
+            form, lower = np.where(kept, form, -np.inf), np.where(kept, lower, -np.inf)
+        return Form(reached, form, lower)
 
     def _concrete(self, A: Any, box: Box, constant: Floats, error: Floats) -> tuple[Floats, Floats]:
         """constant + the least value of A·x on a box, and the accumulated error."""

@@ -10,7 +10,7 @@ from scipy import sparse
 
 from ..errors import ArgumentError, refusal
 from ..graph import Graph
-from .affine import Affine, Box
+from .affine import Affine, Box, unbounded
 from .alpha import optimise
 from .analysis import Analysis, Form
 from .boxes import given_boxes, one_output, rows_of
@@ -22,6 +22,7 @@ INNER = 3  # steps for the cells of inner relus
 UNITS = {"real": 0.0, "float32": 2.0**-24, "float64": 2.0**-53}
 
 
+@np.errstate(all="ignore")  # an overflow gives infinite bounds
 def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
     """Bounds of the graph's output by a method."""
     one_output("bounds", graph)
@@ -33,7 +34,7 @@ def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
     rows = None if of is None else rows_of("bounds", of, cells)
     if method == "zonotope":
         if covers != "real":
-            rule, remedy = "is offered by crown and ibp", 'write method="crown"'
+            rule, remedy = "is offered by crown, alpha and ibp", 'write method="crown"'
             raise refusal(ArgumentError, "bounds", "covers", covers, rule, remedy)
         return _of_zonotope(Zonotopes(graph, boxes), output, rows, shape)
     closer = (lambda found, place, rows: optimise(found, place, rows, INNER)) if method == "alpha" else None
@@ -55,7 +56,7 @@ def run(graph: Graph, box: Any, method: str, of: Any, covers: str) -> Bounds:
 
 def combined(rows: Any, box: Box) -> Box:
     """rows·y for y in a box."""
-    return Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows))).image([box])
+    return Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows))).image([box]).known
 
 
 def _form(graph: Graph, form: Form, half: slice, sign: int) -> LinearForm:
@@ -72,9 +73,11 @@ def _form(graph: Graph, form: Form, half: slice, sign: int) -> LinearForm:
 
 
 def _of_zonotope(found: Zonotopes, output: int, rows: Any, shape: tuple[int, ...]) -> Bounds:
+    if found.is_unbounded:
+        return Bounds(*unbounded(shape if rows is None else (len(rows),)))
     if rows is None:
         return Bounds(*found.boxes[output])
     form = Affine({0: sparse.csr_array(rows)}, np.zeros(len(rows)))
     nothing = found.of_ends(np.zeros(len(rows)), np.zeros(len(rows)))
     value = found.mapped(form, [found.values[output]], [found.boxes[output]], nothing)
-    return Bounds(*value.box((len(rows),)).within(combined(rows, found.boxes[output])))
+    return Bounds(*value.box((len(rows),)).known.within(combined(rows, found.boxes[output])))

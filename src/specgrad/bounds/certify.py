@@ -46,7 +46,11 @@ def of_property(
     place = one_output("certify", graph)
     counts = [math.prod(node.shape) for node in graph.inputs], math.prod(graph.nodes[place].shape)
     if len(counts[0]) != 1 or (counts[0][0], counts[1]) != (wanted.inputs, wanted.outputs):
-        rule = f"has {wanted.inputs} inputs and {wanted.outputs} outputs, the model {counts[0]} and {counts[1]}"
+        sizes = " + ".join(map(str, counts[0]))
+        rule = (
+            f"is about {wanted.inputs} input numbers and {wanted.outputs} output numbers, "
+            f"but the model has {sizes} input numbers and {counts[1]} output numbers"
+        )
         raise refusal(ShapeError, "certify", "property", "VNN-LIB", rule, "give the model that it was written for")
     shape, mixed = graph.inputs[0].shape, any(reads_inputs(a) for a in wanted.alternatives)
     if mixed:
@@ -64,16 +68,20 @@ def of_property(
     return solve(model, covers, boxes, timeout, progress)
 
 
-def read_model(path: Path, inputs: int) -> tuple[bytes | None, Graph]:
+def model_bytes(path: Path) -> bytes:
+    """The bytes of a model's file."""
+    try:
+        return bytes_of(path)
+    except (OSError, EOFError, zlib.error) as error:
+        raise refusal(ModelError, "onnx.load", "file", str(path), f"cannot be read: {error}", "give a model") from None
+
+
+def read_model(path: Path, data: bytes, inputs: int) -> tuple[bytes | None, Graph]:
     """The graph of a model for a property of `inputs` inputs, and its bytes if they are a complete
     model.
 
     An open length of the model's input is set so that the model has this number of inputs.
     """
-    try:
-        data = bytes_of(path)
-    except (OSError, EOFError, zlib.error) as error:
-        raise refusal(ModelError, "onnx.load", "file", str(path), f"cannot be read: {error}", "give a model") from None
     shapes = open_shapes(data, inputs)
     # a path also reads weights in other files
     graph = onnx.load(data if path.suffix == ".gz" else path, shapes=shapes)
@@ -128,6 +136,7 @@ def claim_of(alternative: Alternative, before: int, outputs: int) -> Claim:
     ]  # no constraint: every input is a counterexample
 
 
+@np.errstate(all="ignore")  # where numbers overflow, nothing is bounded
 def solve(model: bytes, covers: str, boxes: Sequence[Any], timeout: float, progress: Progress | None) -> Certificate:
     """Search box after box, until one is violated or the time is over."""
     source = onnx_of(model)

@@ -3,6 +3,7 @@ competition: sat, unsat or unknown."""
 
 from __future__ import annotations
 
+import sys
 from decimal import Decimal
 from enum import StrEnum
 from fractions import Fraction
@@ -46,7 +47,8 @@ def certify(
     """Decide whether a model has a counterexample to a property.
 
     Prints unsat (there is none), sat (with a counterexample, confirmed in exact rationals) or
-    unknown.
+    unknown, and exits with 0, 1 or 2. With --check the status is 3 if the printed answer is not
+    confirmed.
     """
     missing = next((name for name in ("scipy", "onnx") if find_spec(name) is None), None)
     if missing:
@@ -56,8 +58,6 @@ def certify(
     console = Console()
     try:
         found, outputs = _decide(console, model, vnnlib, covers.value, timeout)
-        if check and found.status != "unknown":
-            found.check()
     except SpecgradError as error:
         raise typer.BadParameter(str(error)) from None
     print(WORDS[found.status])
@@ -68,16 +68,23 @@ def certify(
             found.save(out)
         except OSError as error:
             raise typer.BadParameter(f"--out cannot be written: {error}") from None
+    if check and found.status != "unknown":
+        try:
+            found.check()
+        except SpecgradError as error:
+            print(f"--check does not confirm {WORDS[found.status]}: {error}", file=sys.stderr)
+            raise typer.Exit(3) from None
     raise typer.Exit({"holds": 0, "violated": 1}.get(found.status, 2))
 
 
 def _decide(console: Console, model: Path, vnnlib: Path, covers: str, timeout: float) -> tuple[Any, int]:
     """The certificate, and the number of the model's outputs."""
-    from .certify import of_property, read_model
+    from .certify import model_bytes, of_property, read_model
     from .vnnlib import read
 
+    held = model_bytes(model)  # a missing model is named before a fault of the property
     wanted = read(vnnlib)
-    data, graph = read_model(model, wanted.inputs)
+    data, graph = read_model(model, held, wanted.inputs)
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),

@@ -29,6 +29,7 @@ UNITS = {
     "float32": (Fraction(2) ** -24, Fraction(2) ** -149),
     "float64": (Fraction(2) ** -53, Fraction(2) ** -1074),
 }
+GREATEST = {"float32": (2 - Fraction(2) ** -23) * 2**127, "float64": (2 - Fraction(2) ** -52) * 2**1023}
 MOST = 2**20  # products at a time
 NEAR = 1e-5  # relative to the greatest middle of a maximum's cells
 Integers = Any
@@ -107,12 +108,13 @@ class Box(NamedTuple):
 
 class Linear(NamedTuple):
     """weights·x + constant: per slot the outputs, cells and weights of its entries, over a common
-    denominator."""
+    denominator; and the largest sum of a row's absolute weights, each counted as at least 1."""
 
     entries: dict[int, tuple[Any, Any, Integers]]
     over: int
     constant: Exact
     slack: Exact
+    widest: dict[int, Fraction]
 
     def pull(self, rows: Exact, slot: int, cells: int) -> Exact:
         """rows times the matrix of a slot."""
@@ -168,7 +170,7 @@ class Network:
     """A graph with exact constants, and the matrices of its linear operators, made once."""
 
     def __init__(self, graph: Graph, covers: str) -> None:
-        self.graph, (self.unit, self.least) = graph, UNITS[covers]
+        self.graph, (self.unit, self.least), self.covers = graph, UNITS[covers], covers
         self.varying: list[bool] = []
         self.constants: dict[int, Any] = {}
         self.linear: dict[int, Linear] = {}
@@ -178,9 +180,20 @@ class Network:
                 full = np.full(node.shape, node.constant, object) if is_number(node.constant) else node.constant
                 self.constants[node.index] = objects([Fraction(n) for n in np.ravel(full).tolist()], node.shape)
             elif not self.varying[node.index]:
-                self.constants[node.index] = node.op(*(self.constants[p] for p in node.operands))
+                known = [self.constants[p] for p in node.operands]
+                self.constants[node.index] = node.op(*known)
+                if self.unit:  # no number on the way exceeds the product of the sums of all operands
+                    self.fits(node, 4 * math.prod(sum(max(abs(n), 1) for n in np.ravel(x)) for x in known))
             elif node.op is not None and self._is_linear(node):
                 self.linear[node.index] = self._matrix(node)
+            if self.unit and node.index in self.constants:
+                self.fits(node, max(map(abs, np.ravel(self.constants[node.index])), default=0))
+
+    def fits(self, node: Node, most: Any) -> None:
+        """Raise if floats do not reach as far as a number: sums in floats may be infinite, or
+        NaN."""
+        if self.unit and most > GREATEST[self.covers]:
+            raise failed(node.name, f"may compute numbers beyond the greatest {self.covers}")
 
     def _is_linear(self, node: Node) -> bool:
         """Whether no slope in a varying operand depends on a varying operand."""
@@ -220,25 +233,36 @@ class Network:
         over = math.lcm(*(w.over for w in weights.values())) if weights else 1
         entries = {slot: (c[0], c[1], weights[slot].scaled(over)) for slot, c in joined.items()}
         constant = Exact.of(np.asarray(op(*zero), object).reshape(-1))
-        return Linear(entries, over, constant, Exact(0 * constant.numbers, 1))
+        widest = {}
+        for slot, (out, _, numbers) in entries.items():
+            sums = np.zeros(geometry.outputs, object)
+            np.add.at(sums, out, np.maximum(abs(numbers), over))
+            widest[slot] = Fraction(int(sums.max()), over)
+        return Linear(entries, over, constant, Exact(0 * constant.numbers, 1), widest)
 
     def with_slack(self, node: Node, boxes: Sequence[Box | None]) -> Linear:
         """A linear operator with the rounding error in floats of the unit, in any order of
-        summation."""
+        summation; raises if a sum may be too large for a float.
+
+        A float computation sums terms, or cells before an average is divided, and reads weights and
+        constants. The factor 4 covers the rounding of less than MOST terms, and refuses weights
+        from 1/4 of the greatest float on: quotients by numbers that are not normal, or by 0.
+        """
         made = self.linear[node.index]
         if not self.unit:
             return made
         count, unit = made.constant.numbers.size, self.unit
         terms, scaled = np.zeros(count, int), np.zeros(count, bool)
         signed = [[max(s * c, Fraction(0)) for c in made.constant.fractions()] for s in (1, -1)]
-        size, cells, reach = [Fraction(0)] * count, 0, Fraction(0)
+        size, cells, reach, peak = [Fraction(0)] * count, 0, Fraction(0), Fraction(0)
         for slot, (out, place, weights) in made.entries.items():
             box = boxes[slot]
             assert box is not None
             np.add.at(terms, out, 1)
             scaled[out[abs(weights) != made.over]] = True
             low, high = (end.fractions() for end in box)
-            cells, reach = cells + len(low), max(reach, *map(abs, low), *map(abs, high))
+            most = max([abs(end) for end in (*low, *high)])
+            cells, reach, peak = cells + len(low), max(reach, most), peak + made.widest[slot] * max(most, Fraction(1))
             for o, p, w in zip(out, place, weights, strict=True):
                 ends = w * low[p] / made.over, w * high[p] / made.over
                 signed[0][o] += max(*ends, 0)
@@ -247,12 +271,14 @@ class Network:
         terms += made.constant.numbers != 0
         if terms.max(initial=0) >= MOST:
             raise failed(node.name, f"sums {terms.max()} terms, whose rounding is not bounded")
+        constant = max(map(abs, made.constant.fractions()), default=Fraction(0))
+        self.fits(node, 4 * (peak + constant) if terms.max(initial=0) > 1 or scaled.any() else constant)
         lost = self.least * (2 + cells) * (1 + reach)
         slack = [Fraction(0)] * count
         for o, (n, c, shift) in enumerate(zip(terms.tolist(), scaled, made.constant.fractions(), strict=True)):
             if n > 1 or c:  # errors of products, rounded weights, and additions: each at most all terms of one sign
                 units = (2 * size[o] if c else 0) + abs(shift) + max(n - 1, 0) * max(signed[0][o], signed[1][o])
-                slack[o] = unit / (1 - (n + 3) * unit) * units + lost
+                slack[o] = unit / (1 - (n + 3) * unit) * units + lost if units else Fraction(0)  # sums of 0 are exact
         return made._replace(slack=Exact.of(objects(slack)))
 
 

@@ -73,6 +73,20 @@ def with_slack(form: Affine, slack: Any) -> Relaxation:
     return Relaxation(Affine(form.rows, lower), Affine(form.rows, upper))
 
 
+def peak(form: Affine, boxes: Sequence[Box]) -> float:
+    """A bound of all numbers in a float computation of the form, in any order of summation.
+
+    They are sums of terms; of cells, before an average is divided; weights; and constants. The
+    factor 4 covers the rounding of up to MOST_TERMS terms. It also refuses weights from 1/4 of the
+    greatest float on: they are quotients by numbers that are not normal floats, or by 0.
+    """
+    constant = float(np.abs(form.constant).max(initial=0.0))
+    if not form.roundings.any():
+        return constant
+    reach = {slot: max(float(boxes[slot].magnitude.max(initial=0.0)), 1.0) for slot in form.rows}
+    return 4 * (sum(form.widest[slot] * most for slot, most in reach.items()) + constant)
+
+
 def roundings(form: Affine, boxes: Sequence[Box]) -> Floats:
     """A bound of the error of a float computation of the form in units, per output, in any order of
     summation; see `Relaxed`.

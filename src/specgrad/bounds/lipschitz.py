@@ -27,6 +27,7 @@ from .rewrite import rewritten
 Slope = tuple[Floats, Floats]
 
 
+@np.errstate(all="ignore")  # an overflow gives inf
 def constant(graph: Graph, box: Any, of: Any) -> float:
     """An upper bound of |y - y'| / |x - x'| in the maximum norm."""
     place = one_output("lipschitz", graph)
@@ -35,6 +36,8 @@ def constant(graph: Graph, box: Any, of: Any) -> float:
     cells = math.prod(graph.nodes[place].shape)
     rows = np.eye(cells) if of is None else rows_of("lipschitz", of, cells)
     analysis = Analysis(graph, boxes)
+    if analysis.is_unbounded:
+        return math.inf
     waiting: dict[int, Slope] = {graph.outputs[0]: (rows, rows)}
     total = np.zeros(len(rows))
     for node in reversed(graph.nodes):
@@ -48,7 +51,8 @@ def constant(graph: Graph, box: Any, of: Any) -> float:
             known = waiting.get(operand)
             both = part if known is None else (below(known[0] + part[0]), above(known[1] + part[1]))
             waiting[operand] = both
-    return float(total.max(initial=0.0) * ROOM)
+    most = float(total.max(initial=0.0) * ROOM)
+    return most if math.isfinite(most) else math.inf
 
 
 def through(analysis: Analysis, node: Node, slope: Slope) -> list[tuple[int, Slope]]:

@@ -105,7 +105,8 @@ class Parts:
                     part = waiting[place] + part
                     error = error + UNIT * ROOM * (np.abs(part) @ whole.boxes[place].magnitude.reshape(-1))
                 waiting[place] = part
-        return below(constant, error * ROOM), reached
+        lower = below(constant, error * ROOM)
+        return np.where(np.isfinite(lower), lower, -np.inf), reached  # not finite: an overflow on the way
 
     def _through(self, node: Node, A: Any, boxes: Boxes) -> Any:
         """Rows at an operator's value as rows at its operands, each with the added constant."""

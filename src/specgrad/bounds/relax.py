@@ -54,12 +54,14 @@ def relax(
     """Two affine forms that enclose the operator on these boxes, and its image; operands that do
     not vary are constants.
 
-    `form`: the affine form of a linear operator, if known. `floats`: whether to compute roundings.
+    `form`: the affine form of a linear operator, if known. `floats`: whether to compute roundings
+    and peaks.
     """
     if linear.is_linear(op, varying):
         form = linear.linear(op, boxes, varying) if form is None else form
         found = linear.with_slack(form, linear.constant_slack(op, boxes, varying))
-        return Relaxed(found, image(found, boxes), linear.roundings(form, boxes) if floats else 0.0)
+        cost = (linear.roundings(form, boxes), linear.peak(form, boxes)) if floats else (0.0, 0.0)
+        return Relaxed(found, image(found, boxes), *cost)
     own = getattr(op, "relax", None)
     if own is not None:
         return own(boxes)  # type: ignore[no-any-return]
@@ -125,12 +127,19 @@ def _smaller(op: Operator, boxes: Sequence[Box]) -> Relaxed:
     return Relaxed(*maximum.turned(pair_taps(op, boxes), list(boxes)))
 
 
-def _curve(lines: curves.Curved, image: Callable[..., Box] | None = curves.monotone) -> Rule:
+def _curve(
+    lines: curves.Curved, image: Callable[..., Box] | None = curves.monotone, degree: int = 0, lost: float = 0.0
+) -> Rule:
+    """The rule of a pointwise function, which computes powers of its operand x up to a degree, and
+    has a further error of `lost` (1 + |x|) units."""
+
     def rule(op: Operator, boxes: Sequence[Box]) -> Relaxed:
         (box,) = boxes
         found = lines(op, box)
         reached = image(op, box) if image else curves.between(found, box)
-        return Relaxed(curves.relaxation(found), reached, curves.ULPS * reached.magnitude)
+        peak = 4 * (1 + box.magnitude.max(initial=0.0)) ** degree
+        roundings = curves.ULPS * reached.magnitude + lost * (1 + box.magnitude)
+        return Relaxed(curves.relaxation(found), reached, roundings, peak)
 
     return rule
 
@@ -156,7 +165,10 @@ def _smooth_maximum(op: Any, boxes: Sequence[Box]) -> Relaxed:
         return Affine({0: matrix(entries, outputs.size, box.lower.size)}, np.where(some, constant, 0.0))
 
     both = Relaxation(form(found.lower_slopes, found.lower_constant), form(found.upper_slopes, found.upper_constant))
-    return Relaxed(both, Box(*(np.where(some, end, 0.0) for end in found.image)), found.roundings * some)
+    beta, reach = abs(float(op.beta)), box.magnitude.max(initial=0.0)
+    peak = 4 * ((1 + beta) * (1 + reach) + (1 + len(real.real)) * (1 + 1 / beta))  # β (x - y); log(taps) / β
+    reached = Box(*(np.where(some, end, 0.0) for end in found.image))
+    return Relaxed(both, reached, found.roundings * some, peak)
 
 
 def _log_softmax(op: Operator, boxes: Sequence[Box]) -> Relaxed:
@@ -225,7 +237,7 @@ def _products(op: Operator, boxes: Sequence[Box]) -> Relaxed:
         for (entries, constant), move in zip(planes, (below, above), strict=True)
     ]
     reached = Box(low, high).widened(slack).reshaped(op.output_shape(*shapes))
-    return Relaxed(Relaxation(*forms), reached, (taps + 2) * 1.07 * size)
+    return Relaxed(Relaxation(*forms), reached, (taps + 2) * 1.07 * size, 4 * size.max(initial=0.0))
 
 
 def _flat(op: Operator, boxes: Sequence[Box], low: Floats, high: Floats) -> Relaxed:
@@ -310,6 +322,7 @@ def _power(op: Any, boxes: Sequence[Box]) -> Relaxed:
     return _on(_at_least_0, curves.concave if n < 1 else curves.convex)(op, boxes)
 
 
+LOST = 2.0**-100  # units: in floats 1 / (1 + exp(-x)) is 0 from where the exponential is infinite
 RULES: dict[type[Operator], Rule] = {
     Relu: _relu,
     MaxPool: _maximum,
@@ -329,9 +342,9 @@ RULES: dict[type[Operator], Rule] = {
     Softplus: _curve(curves.convex),
     Log: _on(_positive, curves.concave),
     Sqrt: _on(_at_least_0, curves.concave),
-    Sigmoid: _curve(curves.s_shaped),
+    Sigmoid: _curve(curves.s_shaped, lost=LOST),
     Tanh: _curve(curves.s_shaped),
     Erf: _curve(curves.s_shaped),
-    Silu: _curve(curves.bent(-0.11, 0.51, 0.2785), None),
-    Gelu: _curve(curves.bent(-0.13, 0.81, 0.1705), None),
+    Silu: _curve(curves.bent(-0.11, 0.51, 0.2785), None, lost=LOST),
+    Gelu: _curve(curves.bent(-0.13, 0.81, 0.1705), None, degree=3),
 }

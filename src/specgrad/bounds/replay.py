@@ -47,6 +47,9 @@ class Part:
         given = iter(inputs)
         for node in self.graph.nodes:
             self.boxes[node.index] = next(given) if node.is_input else self._forward(node)
+            if node.is_input and whole is None:
+                ends = [number for end in self.boxes[node.index] for number in end.fractions()]
+                self.network.fits(node, max(map(abs, ends), default=0))
             if whole is not None:  # boxes of the whole hold in its parts
                 self.boxes[node.index] = self.boxes[node.index].within(whole.boxes[node.index])
             for place, cell, other, at, side in splits:

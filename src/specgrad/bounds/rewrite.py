@@ -81,6 +81,10 @@ def _div(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
     return None if known is not None else Mul()(x, Power(-1)(y))
 
 
+def _square(graph: Graph, op: Operator, x: GraphVar, y: GraphVar) -> Any:
+    return Power(2)(x) if x.index == y.index else None
+
+
 def _detach(graph: Graph, op: Operator, x: GraphVar) -> Any:
     return x
 
@@ -133,6 +137,7 @@ RULES: dict[type[Operator], Callable[..., Any]] = {
     MinPool: _minima,
     MaxUnpool: _unpool,
     Div: _div,
+    Mul: _square,
     Detach: _detach,
     MseLoss: _squares,
     CrossEntropy: _cross_entropy,

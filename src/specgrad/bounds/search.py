@@ -207,7 +207,7 @@ class Search:
         if not rest:
             return rest, None, None
         x, broken = self._attack(analysis, form, places, rest, FEW_STEPS if analysis.splits else ATTACK)
-        if x is not None:
+        if x is not None or analysis.is_unbounded:
             return rest, Answer(x=x, broken=broken), None
         left = np.flatnonzero(np.isin(self.owner, rest))
         if begin is not None:

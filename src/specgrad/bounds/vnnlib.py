@@ -73,7 +73,11 @@ def read(source: str | Path) -> Property:
         text = bytes_of(Path(source)).decode("utf-8")
     except (OSError, EOFError, zlib.error, ValueError) as error:
         raise bad("file", str(source), f"cannot be read: {error}", "give a text file") from None
-    return parse(text)
+    try:
+        return parse(text)
+    except ModelError as error:
+        words = str(error).removeprefix("vnnlib: ")
+        raise bad("file", str(source), f"has a fault: {words}", "correct the file") from None
 
 
 def bytes_of(path: Path) -> bytes:

@@ -38,10 +38,13 @@ class Zonotope(NamedTuple):
 
 
 class Zonotopes:
-    """The zonotopes and boxes of all values of a graph on a box."""
+    """The zonotopes and boxes of all values of a graph on a box.
+
+    If floats do not reach as far as a value, `is_unbounded` is True, and nothing is bounded.
+    """
 
     def __init__(self, graph: Graph, boxes: Sequence[Box]) -> None:
-        self.symbols = 0
+        self.symbols, self.is_unbounded = 0, False
         self.values: list[Zonotope] = []
         self.boxes: list[Box] = []
         varying: list[bool] = []
@@ -53,10 +56,13 @@ class Zonotopes:
                 value = self.of_ends(box.lower.reshape(-1), box.upper.reshape(-1))
             else:
                 operands = [self.boxes[p] for p in node.operands]
-                relaxation, image, _ = relax(node.op, operands, [varying[p] for p in node.operands])
+                relaxation, image, *_ = relax(node.op, operands, [varying[p] for p in node.operands])
                 remainder = self.of_ends(*_remainder(relaxation.below, relaxation.above, operands))
                 value = self.mapped(relaxation.above, [self.values[p] for p in node.operands], operands, remainder)
                 box = image.reshaped(node.shape).within(value.box(node.shape))
+                if not np.isfinite([*value.size, *value.centre, *value.error, *box.magnitude.reshape(-1)]).all():
+                    self.is_unbounded = True
+                    return
             self.values.append(value)
             self.boxes.append(box)
 
