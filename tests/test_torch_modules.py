@@ -18,6 +18,7 @@ from specgrad.torch.modules import REPLACES  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("any_size")
 
+SMOOTH = (st.SmoothMaxPool1d, st.SmoothMaxPool2d, st.SmoothMaxPool3d)
 ARGUMENTS = {
     "MaxPool": ((3, 2, 1), {"ceil_mode": True}),
     "AvgPool": ((3, 2, 1), {"count_include_pad": False}),
@@ -158,6 +159,31 @@ class Net(nn.Module):
         x = self.odd(self.body(x))
         x, at = nn.functional.max_pool2d(x, 2, return_indices=True)
         return nn.functional.avg_pool2d(torch.max_pool2d(x, 2, ceil_mode=True), 1).flatten(1), at
+
+
+@pytest.mark.parametrize(
+    "module",
+    [
+        st.GlobalMaxPool(1),
+        st.GlobalAvgPool(keepdims=False),
+        st.MaxPoolNd((2, 3), padding=1, ties="all"),
+        st.AvgPoolNd((2, 2), padding="same"),
+        *(kind(2, beta=3, learnable=learnable) for kind in SMOOTH for learnable in (False, True)),
+        st.MaxPool2d(2),
+    ],
+    ids=repr,
+)
+def test_torch_fx_records_every_module(module):
+    traced = torch.fx.symbolic_trace(nn.Sequential(module))
+    for shape in ((2, 3, 6, 4), (1, 5, 3, 6)):
+        x = torch.rand(shape)
+        assert torch.equal(traced(x), module(x))
+
+
+@pytest.mark.parametrize("call", [sg.relu, lambda x: sg.add(x, 2.0), lambda x: sg.max_pool(x, (2,))])
+def test_functions_refuse_what_torch_fx_records(call):
+    with pytest.raises(sg.SpecgradError, match=r": x=Proxy.*: Proxy is not an array specgrad takes"):
+        torch.fx.symbolic_trace(call)
 
 
 def test_accelerate_changes_modules_and_back(capsys):

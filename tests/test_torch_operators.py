@@ -71,6 +71,42 @@ def test_norms_of_tensors_have_the_bits_of_those_of_arrays(dtype):
     assert back.requires_grad
 
 
+@pytest.mark.parametrize("kind", OPERATORS, ids=lambda k: k.__name__)
+def test_complex_tensors_give_what_arrays_give(kind):
+    """Cotangents are those of the plain transpose. torch's own are of its conjugate."""
+    slack = QUOTIENTS if kind in (sg.Div, sg.Power, sg.MseLoss) else 0.0  # the last two have fewer, shorter terms
+
+    @settings(max_examples=share(kind, 25))
+    @given(STRATEGIES[kind])
+    def check(case):
+        whole = [slot.integer for slot in case.op.slots]
+        *groups, arriving = case.over(lambda n: complex(n, n * n % 5 - 1))
+        xs, dxs = (tuple(a if w else a.astype(complex) for a, w in zip(g, whole, strict=False)) for g in groups)
+        gy = arriving.astype(complex)
+        try:
+            wanted = case.op.jvp(xs, dxs)
+        except sg.ScalarError:
+            with pytest.raises(sg.ScalarError):
+                case.op(*tensors(xs))
+            return
+        given_, (cotangent,) = tensors(xs), tensors((gy,))
+        found = case.op.jvp(given_, tensors(dxs))
+        pulled = case.op.vjp(given_, cotangent)
+        for got, array in zip((*found, *pulled), (*wanted, *case.op.vjp(xs, gy)), strict=True):
+            assert same(got, array, slack)
+        leaves = [x.requires_grad_(x.is_complex()) for x in given_]
+        value = case.op(*leaves)
+        if value.requires_grad:
+            reached = [x for x in leaves if x.requires_grad]
+            theirs = torch.autograd.grad(value, reached, cotangent.conj(), allow_unused=True)
+            for got, ours in zip(
+                theirs, (p for p, x in zip(pulled, leaves, strict=True) if x.requires_grad), strict=True
+            ):
+                assert got is None or torch.allclose(got.conj(), ours, rtol=0, atol=slack)
+
+    check()
+
+
 def test_every_operator_is_one_of_torchs():
     assert set(FAMILIES) | set(apply.BY_ATEN) | STATED == set(OPERATORS)
 
@@ -159,7 +195,8 @@ def test_convolution_of_rank_four_is_built_from_aten():
     assert np.array_equal(sg.conv(*tensors((x, w, b)), **words), sg.conv(x, w, b, **words))
     w = random.integers(-3, 4, (2, 2, 2, 2, 3, 1)).astype(np.float64)
     words = {"stride": (1, 2, 1, 2), "padding": ((1, 0), (0, 1), (1, 1), (0, 0)), "output_padding": (0, 1, 0, 1)}
-    assert np.array_equal(sg.conv_transpose(*tensors((x, w)), **words), sg.conv_transpose(x, w, **words))
+    for pair in ((x, w), (x * (1 + 2j), w * (2 - 1j))):
+        assert np.array_equal(sg.conv_transpose(*tensors(pair), **words), sg.conv_transpose(*pair, **words))
 
 
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.int32, torch.uint8], ids=str)
@@ -291,6 +328,40 @@ def test_messages_are_those_of_specgrad(call, words):
     with pytest.raises(sg.SpecgradError) as refused:
         call(torch.zeros(4, 4))
     assert words in str(refused.value)
+
+
+VIEWS = {
+    "expanded": torch.tensor([[2.0], [3.0]]).expand(2, 3),
+    "negated": torch._neg_view(torch.arange(1.0, 7).reshape(2, 3)),
+    "negated part": torch.complex(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)).conj().imag,
+    "conjugated": torch.complex(torch.ones(2, 3), torch.arange(6.0).reshape(2, 3)).conj(),
+    "expanded and conjugated": torch.tensor([[1 + 2j], [3j]]).expand(2, 3).conj(),
+}
+
+
+@pytest.mark.parametrize("view", VIEWS)
+@pytest.mark.parametrize("op", [sg.Mul(), sg.Linear(), sg.SumPool((2,)), sg.Unfold((2,))], ids=lambda op: op.name)
+def test_derivatives_at_views_that_are_not_memory_of_their_own(op, view):
+    x, gy = VIEWS[view], torch.ones(op.output_shape(*((2, 3),) * len(op.slots[:2])), dtype=VIEWS[view].dtype)
+    viewed, own = ((t,) * len(op.slots[:2]) for t in (x, torch.tensor(x.tolist())))
+    for tangents in (viewed, own):
+        assert torch.equal(op.jvp(viewed, tangents)[1], op.jvp(own, own)[1])
+    for got, wanted in zip(op.vjp(viewed, gy), op.vjp(own, gy), strict=True):
+        assert torch.equal(got, wanted)
+        assert not got.is_conj()
+
+
+@pytest.mark.parametrize("rank", [0, 1, 2, 3, 4])
+@pytest.mark.parametrize("function", [sg.conv, sg.conv_transpose], ids=["conv", "conv_transpose"])
+def test_a_bias_does_not_change_the_dtype_and_empty_batches_have_gradients(function, rank):
+    x, w, b = torch.ones(0, 2, *[3] * rank), torch.ones(2, 2, *[2] * rank), torch.ones(2)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert function(x, w, b).dtype is function(x, w).dtype
+    leaves = [t.requires_grad_() for t in (x, w, b)]
+    none = [x, torch.ones(0, 2, *[2] * rank, requires_grad=True)]  # no output channel either
+    for operands in (leaves, leaves[:2], none if function is sg.conv else leaves):
+        gradients = torch.autograd.grad(function(*operands).sum(), operands)
+        assert all(g.shape == t.shape and not g.any() for g, t in zip(gradients, operands, strict=True))
 
 
 def test_out_and_tapes_take_tensors():

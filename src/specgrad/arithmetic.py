@@ -88,7 +88,7 @@ def settled(operand: Any, constant: Any, shape: tuple[int, ...] = ()) -> Any:
 def indicator(operand: Any, mask: Any) -> Any:
     """1 where a mask of booleans holds, else 0, in the scalar of an operand (an array, a Dual, or a
     Var)."""
-    if hasattr(operand, "__specgrad__"):
+    if hasattr(type(operand), "__specgrad__"):
         return operand.indicator(mask)
     array = as_operand("constant", "operand", operand)
     if is_tensor(mask):
@@ -101,7 +101,7 @@ def total(a: Any, b: Any) -> Any:
     """a + b where None is a zero that was never made."""
     if a is None or b is None:
         return b if a is None else a
-    if hasattr(a, "__specgrad__") or hasattr(b, "__specgrad__"):
+    if hasattr(type(a), "__specgrad__") or hasattr(type(b), "__specgrad__"):
         return SYMBOLS["+"](a, b)
     with np.errstate(all="ignore"):  # as in the operators themselves
         both = a + b
@@ -131,7 +131,7 @@ def like(
 
     A refusal names the operator that met both, the operand's argument and the number's.
     """
-    if hasattr(operand, "__specgrad__"):
+    if hasattr(type(operand), "__specgrad__"):
         return operand.filled(number, shape)
     S = find_family(name, [argument], [as_operand(name, argument, operand)])
     if number == 0 and not is_negative(number):
@@ -148,7 +148,7 @@ def lifted(operand: Any, array: Any) -> Any:
     """
     while hasattr(operand, "value") or isinstance(operand, Dual):
         operand = operand.primal if isinstance(operand, Dual) else operand.value
-    if hasattr(operand, "__specgrad__") or not isinstance(array, np.ndarray) or array.dtype.kind not in "fV":
+    if hasattr(type(operand), "__specgrad__") or not isinstance(array, np.ndarray) or array.dtype.kind not in "fV":
         return array
     S = find_family("constant", ["operand"], [as_operand("constant", "operand", operand)])
     if "division" in S.lacks or getattr(operand, "dtype", None) == array.dtype:

@@ -167,15 +167,16 @@ def plain(op: Any, operands: tuple[Any, ...], prefix: str = "") -> tuple[Any, ..
 
 
 def is_var(operand: Any) -> bool:
-    """Whether an operand is recorded by a tape, a graph or a transform."""
-    return hasattr(operand, "__specgrad__")
+    """Whether an operand is recorded by a tape, a graph or a transform. The class is asked: a proxy
+    of torch.fx claims every attribute."""
+    return hasattr(type(operand), "__specgrad__")
 
 
 def recorder(operands: Sequence[Any]) -> Any:
     """The Var of the innermost level among these operands, or None."""
     innermost = None
     for operand in operands:
-        if hasattr(operand, "__specgrad__") and (innermost is None or operand.level.serial > innermost.level.serial):
+        if is_var(operand) and (innermost is None or operand.level.serial > innermost.level.serial):
             innermost = operand
     return innermost
 

@@ -75,7 +75,7 @@ def describe(value: Any) -> str:
     if isinstance(value, type):
         return _short.repr(value)
     shape = getattr(value, "shape", None)
-    if hasattr(value, "__specgrad__"):
+    if hasattr(type(value), "__specgrad__"):
         return f"Var {_short.repr(value.name)} of shape {shape}"
     if not isinstance(shape, tuple) or (shape == () and hasattr(value, "item")):
         return _short.repr(_number(value))

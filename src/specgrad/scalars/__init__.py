@@ -80,7 +80,7 @@ def _holds(nest: Any, holds: Callable[[Any], bool]) -> bool:
 
 
 def _is_recorded(value: Any) -> bool:
-    return hasattr(value, "__specgrad__")
+    return hasattr(type(value), "__specgrad__")
 
 
 def refuse_masked(name: str, argument: str, value: Any) -> None:

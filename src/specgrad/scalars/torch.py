@@ -152,6 +152,10 @@ class Tensors(Family):
         return torch.as_tensor(mask, device=self.device)
 
 
+def normal(kind: type) -> None:
+    """No class of torch is a scalar: a tensor is an operand, and never an element."""
+
+
 def refuse_layout(name: str, argument: str, x: Any) -> None:
     """Only tensors that hold every cell, in rows of one length, are read here."""
     refuse_nested(name, argument, x)

@@ -104,7 +104,7 @@ def push(op: Any, operands: Operands, kept: Any, tangents: Operands) -> Any:
         return FAMILIES[type(op)].push(dx, kept, kernels.last_axes(x), *encoded(op, x.ndim))
     moved = [s for s, t in enumerate(tangents) if t is not None]
     return torch.func.jvp(
-        _of_slots(op, operands, moved), tuple(operands[s] for s in moved), tuple(tangents[s] for s in moved)
+        _of_slots(op, operands, moved), tuple(_writable(operands[s]) for s in moved), tuple(tangents[s] for s in moved)
     )[1]
 
 
@@ -117,8 +117,16 @@ def pull(op: Any, operands: Operands, kept: Any, cotangent: Any, wanted: Any = N
         return (FAMILIES[type(op)].pull(cotangent, kept, list(x.shape), kernels.last_axes(x), *encoded(op, x.ndim)),)
     reached = [s for s in range(len(operands)) if op.slots[s].differentiable and (wanted is None or wanted[s])]
     back = torch.func.vjp(_of_slots(op, operands, reached), *(operands[s] for s in reached))[1]
-    found = dict(zip(reached, back(cotangent), strict=True))
+    pulled = [t.conj().resolve_conj() for t in back(cotangent.conj())]  # torch's are of the conjugate transpose
+    found = dict(zip(reached, pulled, strict=True))
     return tuple(found.get(s) for s in range(len(operands)))
+
+
+def _writable(x: Tensor) -> Tensor:
+    """The tensor with memory of its own for each cell, and no pending sign or conjugation: torch
+    makes tangents that are laid out like it."""
+    x = x.resolve_conj().resolve_neg()
+    return x.clone(memory_format=torch.contiguous_format) if 0 in x.stride() else x
 
 
 def _of_slots(op: Any, operands: Operands, slots: list[int]) -> Any:
@@ -138,8 +146,10 @@ def _by_aten(op: Any, *operands: Any) -> Any:
             refuse_layout(op.name, slot.name, given)
         op.output_shape(*(tuple(given.shape) for given in operands))
         _check(op, operands)
-    if type(op) in BILINEAR and (_is_exact(x) or not operands[1].numel()):  # aten refuses both
+    if type(op) in BILINEAR and _is_exact(x):  # which aten refuses
         return reference.forward(op, operands)
+    if type(op) in BILINEAR and _is_cut_off(op, *operands):
+        return composed.value(op, operands)
     if x.dtype in HALVES and _rounds_between(op, x):
         wide = (given.float() if given.dtype in HALVES else given for given in operands)
         return BY_ATEN[type(op)](op, *wide).to(x.dtype)
@@ -149,6 +159,12 @@ def _by_aten(op: Any, *operands: Any) -> Any:
 def _is_exact(x: Tensor) -> bool:
     """Whether a tensor holds integers, which aten does not convolve or differentiate."""
     return not x.is_floating_point() and not x.is_complex()
+
+
+def _is_cut_off(op: Any, x: Tensor, weight: Tensor, bias: Any = None) -> bool:
+    """Whether aten refuses operands without cells, or its adjoint of a convolution of an empty
+    batch is no function of them to autograd."""
+    return not weight.numel() or (type(op) is ops.ConvTranspose and len(op.kernel_size) > 3 and not x.numel())
 
 
 def _rounds_between(op: Any, x: Tensor) -> bool:
@@ -256,7 +272,7 @@ def _traced_twin(op: Any, shape: tuple[Any, ...]) -> tuple[Any, int, bool]:
 def _twin(op: Any, x: Tensor) -> Any:
     find = _traced_twin if torch.compiler.is_compiling() else _known_twin
     other, sign, is_bare = find(op, tuple(x.shape))
-    if _is_exact(x) or is_bare:
+    if is_bare or not x.is_floating_point():
         return composed.value(op, (x,))
     return pooled(other, x) if sign > 0 else -pooled(other, -x)
 
@@ -348,11 +364,12 @@ def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = No
         first: Any = (..., *(slice(n) for n in sizes))
 
         def convolution(z: Tensor) -> Tensor:
-            return _convolved(z, weight, None, list(op.stride), list(op.padding), list(op.dilation), op.groups)[first]
+            kernel = weight.conj()  # torch.func.vjp conjugates it again
+            return _convolved(z, kernel, None, list(op.stride), list(op.padding), list(op.dilation), op.groups)[first]
 
         y = torch.func.vjp(convolution, x.new_zeros(shape))[1](x)[0]
     if bias is not None:
-        y = y + bias.reshape(-1, *(1,) * rank)
+        y = y + bias.to(y.dtype).reshape(-1, *(1,) * rank)  # autocast has chosen the dtype of y
     return y.reshape(*lead, *y.shape[1:])
 
 

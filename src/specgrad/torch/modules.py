@@ -15,9 +15,12 @@ import torch
 import torch.nn.functional as F  # noqa: F401, N812 - a name in torch's own `forward`, as torch.jit.script reads it
 from torch import Tensor, nn
 
-from .. import functional as any_rank
 from ..arguments import Ints, Padding, temperature
+from ..functional import avg_pool, global_avg_pool, global_max_pool, max_pool
 from . import functional
+
+for name in ("avg_pool", "global_avg_pool", "global_max_pool", "max_pool"):
+    torch.fx.wrap(name)  # torch.fx records one call of each of our functions
 
 
 class _Ours:
@@ -173,6 +176,17 @@ class _Described(nn.Module):
         return ", ".join(f"{name}={getattr(self, name)!r}" for name in self.shown)
 
 
+@torch.fx.wrap
+def smooth_max_pool(input: Tensor, kernel_size: Ints, rank: int, beta: Any, **words: Any) -> Any:
+    """Smooth maxima over the last axes; beta may be a tensor."""
+    pool = getattr(functional, f"smooth_max_pool{rank}d")
+    if isinstance(beta, Tensor):
+        wide = torch.promote_types(input.dtype, torch.float32)  # half floats are rounded once, at the end
+        beta = beta.to(wide)
+        return (pool(input.to(wide) * beta, kernel_size, beta=1, **words) / beta).to(input.dtype)
+    return pool(input, kernel_size, beta=beta, **words)
+
+
 class _SmoothMaxPool(_Described):
     """(1/beta) log Σ exp(beta x) of each window: a smooth maximum, with a gradient for every cell.
 
@@ -207,13 +221,8 @@ class _SmoothMaxPool(_Described):
         self.beta: Any = nn.Parameter(torch.tensor(number)) if learnable else number
 
     def forward(self, input: Tensor) -> Any:
-        pool = getattr(functional, f"smooth_max_pool{self.rank}d")
-        words = {name: getattr(self, name) for name in self.shown if name != "kernel_size"}
-        if isinstance(self.beta, Tensor):
-            wide = torch.promote_types(input.dtype, torch.float32)  # half floats are rounded once, at the end
-            beta = self.beta.to(wide)
-            return (pool(input.to(wide) * beta, self.kernel_size, beta=1, **words) / beta).to(input.dtype)
-        return pool(input, self.kernel_size, beta=self.beta, **words)
+        words = {name: getattr(self, name) for name in self.shown}
+        return smooth_max_pool(input, rank=self.rank, beta=self.beta, **words)
 
     def extra_repr(self) -> str:
         learnable = isinstance(self.beta, Tensor)
@@ -264,7 +273,7 @@ class MaxPoolNd(_Described):
         )
 
     def forward(self, input: Tensor) -> Any:
-        return any_rank.max_pool(input, **{name: getattr(self, name) for name in self.shown})
+        return max_pool(input, **{name: getattr(self, name) for name in self.shown})
 
 
 class AvgPoolNd(_Described):
@@ -292,7 +301,7 @@ class AvgPoolNd(_Described):
         )
 
     def forward(self, input: Tensor) -> Any:
-        return any_rank.avg_pool(input, **{name: getattr(self, name) for name in self.shown})
+        return avg_pool(input, **{name: getattr(self, name) for name in self.shown})
 
 
 class GlobalAvgPool(_Described):
@@ -302,7 +311,7 @@ class GlobalAvgPool(_Described):
         super().__init__(rank=rank, keepdims=keepdims)
 
     def forward(self: Any, input: Tensor) -> Any:
-        return any_rank.global_avg_pool(input, self.rank, keepdims=self.keepdims)
+        return global_avg_pool(input, self.rank, keepdims=self.keepdims)
 
 
 class GlobalMaxPool(_Described):
@@ -313,7 +322,7 @@ class GlobalMaxPool(_Described):
         super().__init__(rank=rank, ties=ties, keepdims=keepdims)
 
     def forward(self: Any, input: Tensor) -> Any:
-        return any_rank.global_max_pool(input, self.rank, ties=self.ties, keepdims=self.keepdims)
+        return global_max_pool(input, self.rank, ties=self.ties, keepdims=self.keepdims)
 
 
 REPLACES: dict[type[nn.Module], type[nn.Module]] = {
