@@ -65,14 +65,19 @@ def test_compiles_with_inductor_and_dynamic_shapes():
 
 
 def test_compiles_transforms():
-    torch._dynamo.reset()
     op = OPTIONS[7]
 
+    def along(f, dx):
+        return lambda t: func.jvp(f, (t,), (dx,))[1]
+
     def all_of_them(x, dx):
-        return func.jvp(op, (x,), (dx,)), func.grad(bent(op))(x), func.vmap(op)(x), func.hessian(bent(op))(x)
+        third = along(along(along(bent(op), dx), dx), dx)(x)
+        return func.jvp(op, (x,), (dx,)), func.grad(bent(op))(x), func.vmap(op)(x), func.hessian(bent(op))(x), third
 
     x, dx = sample(2, 2, 3), sample(2, 2, 3, seed=1)
-    nearly(torch.compile(all_of_them, fullgraph=True, backend="aot_eager")(x, dx), all_of_them(x, dx))
+    for backend in ("eager", "aot_eager"):
+        torch._dynamo.reset()
+        nearly(torch.compile(all_of_them, fullgraph=True, backend=backend)(x, dx), all_of_them(x, dx))
 
 
 def test_compiles_maps_over_channels_last_images():
