@@ -336,6 +336,9 @@ def test_autocast_casts_what_torch_casts():
                     name = f"{kind}{rank}d"
                     got, wanted = (getattr(place, name)(x.to(dtype), 2) for place in (functional, torch.nn.functional))
                     assert got.dtype == wanted.dtype, name
+                y, at = getattr(torch.nn.functional, f"max_pool{rank}d")(x.to(dtype), 2, return_indices=True)
+                name = f"max_unpool{rank}d"
+                exactly(*(getattr(place, name)(y.to(dtype), at, 2) for place in (functional, torch.nn.functional)))
 
 
 def test_deterministic_whatever_the_threads():

@@ -123,6 +123,35 @@ def test_exports_with_dynamic_shapes_and_trains(strict):
     nearly(torch.autograd.grad(sum(y.sum() for y in program.module()(x)), x), wanted)
 
 
+class There(torch.nn.Module):
+    """Pooling and back, with the default size or the operand's."""
+
+    def __init__(self, rank, sized):
+        super().__init__()
+        self.pool, self.unpool = (getattr(functional, f"max_{name}{rank}d") for name in ("pool", "unpool"))
+        self.sized = sized
+
+    def forward(self, x):
+        pooled, at = self.pool(x, 2, return_indices=True)
+        return self.unpool(pooled, at, 2, output_size=x.shape[2:] if self.sized else None)
+
+
+@pytest.mark.parametrize("rank", [1, 2, 3])
+def test_unpooling_compiles_and_exports_with_dynamic_shapes(rank):
+    for sized in (False, True):
+        torch._dynamo.reset()
+        net = There(rank, sized)
+        compiled = torch.compile(net, fullgraph=True, backend="eager", dynamic=True)
+        for length in (6, 8, 7 if sized else 10):
+            x = sample(2, 3, *[length] * rank)
+            exactly(compiled(x), net(x))
+    long = {"x": {2: torch.export.Dim("h", min=4, max=100)}}
+    net = There(rank, False)
+    program = torch.export.export(net, (sample(2, 3, *[6] * rank),), dynamic_shapes=long).module()
+    x = sample(2, 3, 20, *[6] * (rank - 1))
+    exactly(program(x), net(x))
+
+
 def test_jit_traces_record_the_operator():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
