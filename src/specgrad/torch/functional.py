@@ -179,7 +179,7 @@ def _unpool(rank: int) -> Any:
                 try:
                     lead, cells = x.shape[:-rank], math.prod(x.shape[-rank:])
                     planes = math.prod(lead)
-                    # `flatten`, and any reshape but to and from one axis, would guard symbolic lengths
+                    # by way of one axis, because `flatten` would guard symbolic lengths
                     at, values = (t.reshape(-1).reshape(planes, cells) for t in (indices, x))
                     filled = x.new_zeros((planes, math.prod(lengths))).scatter(-1, at, values)
                     filled = filled.reshape(-1).reshape(*lead, *lengths)

@@ -89,9 +89,10 @@ def unpooled(lengths: Sequence[int], kernel: Any, stride: Any, padding: Any, ask
     if asked is not None:
         if not isinstance(asked, tuple | list) or len(asked) not in (rank, rank + 2):
             return None
-        usual, found = found, each(asked[-rank:], rank)
-        if found is None or not all(abs(n - m) < s for n, m, s in zip(found, usual, stride, strict=True)):
+        given = each(asked[-rank:], rank)
+        if given is None or not all(abs(n - m) < s for n, m, s in zip(given, found, stride, strict=True)):
             return None
+        found = given
     return found if all(n >= 0 for n in found) else None
 
 
