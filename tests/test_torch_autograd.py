@@ -8,6 +8,7 @@ import pytest
 
 torch = pytest.importorskip("torch")
 
+from own_operators import EnergyPool  # noqa: E402
 from torch import func  # noqa: E402
 from torch.autograd import forward_ad  # noqa: E402
 from torch_pools import OPTIONS, bent, exactly, nearly, sample  # noqa: E402
@@ -76,6 +77,37 @@ def test_transforms_are_those_of_the_specification(op):
         return func.grad(lambda a: (func.grad(lambda b: (func.grad(f)(b) * dx).sum())(a) * dx).sum())(x)
 
     nearly(third(bent(op)), third(bent(wanted)))
+
+
+STATED = {
+    "lp_pool": lambda x: sg.lp_pool(x + 1, (2, 2), p=3, stride=1),
+    "unfold": lambda x: sg.unfold(x, (2, 2)),
+    "fold": lambda x: sg.fold(sg.unfold(x, (2, 2)), (4, 5), (2, 2)),
+    "maximum": lambda x: sg.maximum(x, x.square() - 1 / 3),
+    "reflect": lambda x: sg.pad(x, ((0, 0), (1, 2), (1, 0)), mode="reflect"),
+    "slice": lambda x: sg.slice(x, (slice(None), slice(None, None, -2))),
+    "min_pool": lambda x: sg.min_pool(x, (1, 1), stride=2, padding=1),
+    "own": EnergyPool((2, 2)),
+}
+"""Functions that `composed` runs."""
+
+
+@pytest.mark.parametrize("function", [*OPTIONS, *STATED.values()], ids=[*map(repr, OPTIONS), *STATED])
+def test_forward_mode_over_forward_mode(function):
+    x, dx = sample(2, 4, 5), sample(2, 4, 5, seed=1)
+    bends, wanted = bent(function), bent(functools.partial(by_specification, function))
+    hessian = func.hessian(wanted)(x)
+    assert hessian.abs().sum() > 0
+    nearly(func.jacfwd(func.jacfwd(bends))(x), hessian)
+    nearly(func.jacrev(func.jacfwd(bends))(x), hessian)
+    nearly(func.hessian(bends)(x), hessian)
+
+    def along(f):
+        return lambda t: func.jvp(f, (t,), (dx,))[1]
+
+    third = func.grad(along(along(wanted)))(x)
+    for nested in (func.grad(along(along(bends))), func.jacfwd(along(along(bends))), along(along(func.grad(bends)))):
+        nearly(nested(x), third)
 
 
 @every
@@ -304,6 +336,9 @@ def test_autocast_casts_what_torch_casts():
                     name = f"{kind}{rank}d"
                     got, wanted = (getattr(place, name)(x.to(dtype), 2) for place in (functional, torch.nn.functional))
                     assert got.dtype == wanted.dtype, name
+                y, at = getattr(torch.nn.functional, f"max_pool{rank}d")(x.to(dtype), 2, return_indices=True)
+                name = f"max_unpool{rank}d"
+                exactly(*(getattr(place, name)(y.to(dtype), at, 2) for place in (functional, torch.nn.functional)))
 
 
 def test_deterministic_whatever_the_threads():

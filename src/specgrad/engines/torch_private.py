@@ -1,5 +1,6 @@
 """Torch's private names that specgrad uses, all of them, each with what is done where a torch does
-not have it: slower, and as right. Only the redispatch below autograd has no substitute."""
+not have it: slower, and as right. The redispatch below autograd and forward mode over forward mode
+have no substitute."""
 
 from __future__ import annotations
 
@@ -96,3 +97,45 @@ def redispatch_below_autograd(op: Any, keyset: Any, *arguments: Any) -> Any:
     """Call an operator without autograd, whatever else takes part."""
     with _C._AutoDispatchBelowAutograd():
         return op.redispatch(keyset & _C._after_autograd_keyset, *arguments)
+
+
+_functorch = private("_C._functorch", None)
+_BATCHES = ("_add_batch_dim", "get_unwrapped", "is_batchedtensor", "maybe_get_bdim", "maybe_get_level")
+
+if hasattr(forward_ad, "_set_fwd_grad_enabled") and all(hasattr(_functorch, name) for name in _BATCHES):
+
+    def with_outer_tangents(rule: Callable[[tuple[Any, ...]], Any], saved: tuple[Any, ...]) -> Any:
+        """Call a rule of forward mode on what was saved for it, tensors or None.
+
+        Torch turns forward mode off around such a rule, because the tensors have the tangents of
+        the rule's own level; so aten's calls would give none of the levels around it. Here forward
+        mode is on, and the tensors lose the tangents of the rule's own level.
+        """
+        with forward_ad._set_fwd_grad_enabled(True):
+            return rule(tuple(x if x is None else _primal(x) for x in saved))
+
+    def _primal(x: torch.Tensor) -> torch.Tensor:
+        if not _functorch.is_batchedtensor(x):
+            # torch has one level, which compiled code enters without Python's count of levels
+            unwrapped: torch.Tensor = forward_ad.unpack_dual(x, level=0).primal  # type: ignore[no-untyped-call]
+            return unwrapped
+        inner = _primal(_functorch.get_unwrapped(x))  # unpack_dual has no rule for vmap
+        mapped: torch.Tensor = _functorch._add_batch_dim(
+            inner, _functorch.maybe_get_bdim(x), _functorch.maybe_get_level(x)
+        )
+        return mapped
+
+else:
+
+    def with_outer_tangents(rule: Callable[[tuple[Any, ...]], Any], saved: tuple[Any, ...]) -> Any:
+        """Call a rule of forward mode at the only level; unknown: whether the tangents of other
+        levels are right."""
+        levels = private("_C._functorch.get_interpreter_stack", lambda: None)()
+        if active_transform() is not None and (
+            levels is None or sum("Jvp" in str(level.key()) for level in levels) > 1
+        ):
+            raise NotImplementedError(
+                "torch: this version has no means for forward mode over forward mode; "
+                "use torch.func.jacrev or torch.func.vjp for the inner derivative"
+            )
+        return rule(saved)

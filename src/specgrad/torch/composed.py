@@ -16,6 +16,7 @@ from torch import Tensor
 
 from .. import dispatch
 from ..engines import cpu, reference
+from ..engines.torch_private import with_outer_tangents
 from . import kernels
 from .eager import is_plain
 
@@ -51,8 +52,12 @@ class Stated(torch.autograd.Function):
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> Tensor:
-        op, operands = ctx.op, ctx.saved_tensors
-        moved: Tensor = reference.push(op, operands, reference.recall(op, operands), tangents)
+        op = ctx.op
+
+        def rule(operands: tuple[Any, ...]) -> Any:
+            return reference.push(op, operands, reference.recall(op, operands), tangents)
+
+        moved: Tensor = with_outer_tangents(rule, ctx.saved_tensors)
         return moved
 
 

@@ -30,8 +30,8 @@ from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, MaxPool
 from ..ranked import smooth_max_pool1d, smooth_max_pool2d, smooth_max_pool3d
 from .kernels import laid_out, last_axes
 from .operators import HALVES
-from .parsing import Ints, bins, each, sliding
-from .routing import CLASSES, Function, is_widened, takes
+from .parsing import Ints, bins, each, sliding, unpooled
+from .routing import CLASSES, Function, is_cast, is_widened, takes
 
 
 def _maximum(rank: int) -> Any:
@@ -172,15 +172,20 @@ def _unpool(rank: int) -> Any:
         usual = type(input) in CLASSES and input.layout is torch.strided and input.ndim in (rank + 1, rank + 2)
         named = isinstance(indices, Tensor) and indices.dtype is torch.int64 and indices.shape == input.shape
         if usual and named and input.numel() > 0:
-            wanted = [each(v, rank) for v in (kernel_size, kernel_size if stride is None else stride, padding)]
-            try:
-                lengths = F._unpool_output_size(input, *wanted, output_size)[-rank:]  # type: ignore[attr-defined]
-                flat = input.new_zeros((*input.shape[:-rank], math.prod(lengths)))
-                filled = flat.scatter(-1, indices.flatten(-rank), input.flatten(-rank))
-                filled = filled.reshape(*input.shape[:-rank], *lengths)
-                return laid_out(filled, last_axes(input)) if rank == 2 else filled
-            except (RuntimeError, TypeError, ValueError):  # torch refuses it in its own words
-                pass
+            step = kernel_size if stride is None else stride
+            lengths = unpooled(input.shape[-rank:], kernel_size, step, padding, output_size)
+            if lengths is not None:
+                x = input.float() if is_cast(input) else input
+                try:
+                    lead, cells = x.shape[:-rank], math.prod(x.shape[-rank:])
+                    planes = math.prod(lead)
+                    # by way of one axis, because `flatten` would guard symbolic lengths
+                    at, values = (t.reshape(-1).reshape(planes, cells) for t in (indices, x))
+                    filled = x.new_zeros((planes, math.prod(lengths))).scatter(-1, at, values)
+                    filled = filled.reshape(-1).reshape(*lead, *lengths)
+                    return laid_out(filled, last_axes(x)) if rank == 2 else filled
+                except RuntimeError:  # torch refuses it in its own words
+                    pass
         return torchs(input, indices, kernel_size, stride, padding, output_size)
 
     return _named(function, name)

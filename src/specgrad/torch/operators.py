@@ -32,6 +32,7 @@ from torch import Tensor
 
 from ..engines import REDUCTIONS
 from ..ops.pool import Pool
+from ..ops.window import AdaptiveWindow, WholeWindow
 from . import kernels
 from .register import Rules, define
 
@@ -132,14 +133,18 @@ def family(kind: type[Pool]) -> Family:
     def value_like(x: Tensor, last: int, *p: Any) -> Tensor:
         return kernels.empty(x, decoded(kind, p).result_shape(tuple(x.shape)), last)
 
+    def code_type(p: Sequence[Any], x: Tensor) -> torch.dtype:
+        if issubclass(kind, AdaptiveWindow | WholeWindow):  # their windows grow with x, whose lengths may be symbolic
+            return torch.int32
+        return kernels.code_type(decoded(kind, p), tuple(x.shape), x.device.type)
+
     def keep(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
-        return kernels.keep(decoded(kind, p), x, last)
+        y, codes = kernels.keep(decoded(kind, p), x, last)
+        return y, codes.to(code_type(p, x))
 
     def keep_like(x: Tensor, last: int, *p: Any) -> tuple[Tensor, Tensor]:
         y = value_like(x, last, *p)
-        return y, kernels.empty(
-            x, tuple(y.shape), last, kernels.code_type(decoded(kind, p), tuple(x.shape), x.device.type)
-        )
+        return y, kernels.empty(x, tuple(y.shape), last, code_type(p, x))
 
     def push(dx: Tensor, source: Tensor | None, last: int, *p: Any) -> Tensor:
         return kernels.push(decoded(kind, p), dx, source, last)

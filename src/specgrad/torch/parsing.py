@@ -79,6 +79,23 @@ def each(value: Any, rank: int) -> list[int] | None:
     return list(value) * rank if len(value) == 1 else list(value) if len(value) == rank else None
 
 
+def unpooled(lengths: Sequence[int], kernel: Any, stride: Any, padding: Any, asked: Any) -> list[int] | None:
+    """The lengths of max_unpool's result; None if torch refuses the call."""
+    rank = len(lengths)
+    kernel, stride, padding = (each(value, rank) for value in (kernel, stride, padding))
+    if kernel is None or stride is None or padding is None:
+        return None
+    found = [(n - 1) * s + k - 2 * p for n, k, s, p in zip(lengths, kernel, stride, padding, strict=True)]
+    if asked is not None:
+        if not isinstance(asked, tuple | list) or len(asked) not in (rank, rank + 2):
+            return None
+        given = each(asked[-rank:], rank)
+        if given is None or not all(abs(n - m) < s for n, m, s in zip(given, found, stride, strict=True)):
+            return None
+        found = given
+    return found if all(n >= 0 for n in found) else None
+
+
 def misses(lengths: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:
     """Whether a window may have no real cell: its first tap is before the input, and the next one
     after it."""

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
-from ..engines.torch_private import is_dual, redispatch_below_autograd
+from ..engines.torch_private import is_dual, redispatch_below_autograd, with_outer_tangents
 
 LIBRARY = torch.library.Library("specgrad", "FRAGMENT")
 TAGS = (torch.Tag.pt2_compliant_tag, torch.Tag.flexible_layout)
@@ -85,7 +85,11 @@ def define(
     def pushed(ctx: Any, tangents: tuple[Any, ...]) -> Any:
         if rules is None:
             return None
-        moved = rules.jvp(ctx.saved_tensors, ctx.rest, tangents[:tensors])
+
+        def rule(saved: tuple[Any, ...]) -> Any:
+            return rules.jvp(saved, ctx.rest, tangents[:tensors])
+
+        moved = with_outer_tangents(rule, ctx.saved_tensors)
         return (moved, *[None] * (len(op._schema.returns) - 1)) if several else moved
 
     class AtBase(torch.autograd.Function):

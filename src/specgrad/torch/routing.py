@@ -457,7 +457,12 @@ def ours(asked: Asked, x: Tensor, indices: bool) -> Any:
 def is_widened(x: Tensor, rank: int) -> bool:
     """Whether torch pools these half floats in float32: those of rank 3, under autocast on the
     CPU."""
-    return rank == 3 and x.dtype in HALVES and x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    return rank == 3 and is_cast(x)
+
+
+def is_cast(x: Tensor) -> bool:
+    """Whether autocast makes these float32 for a function that it runs in float32 on the CPU."""
+    return x.dtype in HALVES and x.device.type == "cpu" and torch.is_autocast_enabled("cpu")
 
 
 def _lowered(asked: Asked, value: Tensor, shape: Sequence[int]) -> Tensor:
