@@ -48,7 +48,8 @@ class Stated(torch.autograd.Function):
             with kernels.as_many_threads():
                 pulled = cpu.pull(op, tuple(xs), cpu.recall(op, tuple(xs)), arriving, wanted)
             return None, *(None if p is None else kernels.as_tensor(p) for p in pulled)
-        return None, *reference.pull(op, operands, reference.recall(op, operands), cotangent, wanted)
+        pulled = reference.pull(op, operands, reference.recall(op, operands), cotangent.conj(), wanted)
+        return None, *(None if p is None else p.conj() for p in pulled)  # torch's are of the conjugate transpose
 
     @staticmethod
     def jvp(ctx: Any, _: None, *tangents: Tensor | None) -> Tensor:
