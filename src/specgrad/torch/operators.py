@@ -31,8 +31,7 @@ import torch
 from torch import Tensor
 
 from ..engines import REDUCTIONS
-from ..ops.pool import Pool
-from ..ops.window import AdaptiveWindow, WholeWindow
+from ..ops.pool import AdaptiveMaxPool, GlobalMaxPool, Pool
 from . import kernels
 from .register import Rules, define
 
@@ -134,7 +133,7 @@ def family(kind: type[Pool]) -> Family:
         return kernels.empty(x, decoded(kind, p).result_shape(tuple(x.shape)), last)
 
     def code_type(p: Sequence[Any], x: Tensor) -> torch.dtype:
-        if issubclass(kind, AdaptiveWindow | WholeWindow):  # their windows grow with x, whose lengths may be symbolic
+        if kind in (AdaptiveMaxPool, GlobalMaxPool):  # their windows grow with x, whose lengths may be symbolic
             return torch.int32
         return kernels.code_type(decoded(kind, p), tuple(x.shape), x.device.type)
 

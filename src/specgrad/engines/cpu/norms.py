@@ -126,7 +126,9 @@ class _LpPool(Rule):
         """sign(x) |x / unit|^(p - 1) times what moves; 0 where x is 0 or no window reads it."""
         slopes = made(np.copysign, _power(kept.sizes, op.p - 1), x)
         np.multiply(slopes, moved, out=slopes)
-        np.copyto(slopes, 0, where=(x == 0) | ~np.isfinite(kept.sizes))  # of the latter no window reads any
+        np.copyto(slopes, 0, where=x == 0)
+        is_finite = np.isfinite(kept.sizes)  # no window reads the others
+        np.copyto(slopes, 0, where=np.logical_not(is_finite, out=is_finite))
         return slopes
 
 
