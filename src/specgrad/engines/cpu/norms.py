@@ -127,7 +127,7 @@ class _LpPool(Rule):
         slopes = made(np.copysign, _power(kept.sizes, op.p - 1), x)
         np.multiply(slopes, moved, out=slopes)
         np.copyto(slopes, 0, where=x == 0)
-        is_finite = np.isfinite(kept.sizes)  # no window reads the others
+        is_finite = np.isfinite(kept.sizes, out=np.empty(x.shape, np.bool_))  # no window reads the others
         np.copyto(slopes, 0, where=np.logical_not(is_finite, out=is_finite))
         return slopes
 
