@@ -374,3 +374,12 @@ def test_the_gpu_engine_declares_exact_classes():
 
     for op in (foreign.SumPool((2,)), foreign.MinPool((2,)), foreign.SquaredMax((2,))):
         assert gpu.refuses(op, (torch.ones(4),)) == f"it does not run {type(op).__name__}"
+
+
+def test_gradients_of_complex_cells_are_torchs():
+    x = torch.tensor([1 + 1j, 2 - 3j], requires_grad=True)
+    y = x.detach().clone().requires_grad_()
+    g = torch.tensor([1j, 2 + 0j])
+    foreign.Cube()(x).backward(g)
+    (y**3).backward(g)
+    assert torch.equal(x.grad, y.grad)

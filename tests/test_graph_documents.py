@@ -217,3 +217,11 @@ def test_shapes_end_the_ambiguity_of_lists():
     assert [n.differentiable for n in labels.inputs] == [True, False]
     with pytest.raises(ArgumentError, match="shape"):
         sg.Shape(1.5)
+
+
+def test_a_derivative_of_another_number_of_operands_is_refused():
+    moved = json.loads(transform.jvp(sg.trace(lambda x: sg.sum(sg.relu(x)), (3,))).to_json())
+    derived = next(n for n in moved["nodes"] if (n.get("operator") or {}).get("operator") == "JVPOf")
+    derived["operator"]["parameters"]["along"] = [[True, True]]
+    with pytest.raises(sg.SpecgradError, match="node"):
+        sg.Graph.from_json(json.dumps(moved))
