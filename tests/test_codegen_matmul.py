@@ -74,7 +74,7 @@ def ran(x, y, shape, bias, members):
     n = matmul.Sizes(tuple(shape[:-2]), *shape[-2:], x.shape[-1])
     x, y, out = (one.astype(np.float32, order="K") for one in (x, y, np.zeros(shape)))
     biases = 1 if bias is None else bias.size // n.columns
-    step, padded, parts = matmul.planned(
+    step, parts, _, padded, _ = matmul.planned(
         n, (x.shape[:-2], y.shape[:-2]), (x.strides, y.strides, out.strides), out.dtype, biases, members
     )
     added = np.zeros((biases + 1, padded), int)

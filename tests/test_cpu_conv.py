@@ -191,6 +191,20 @@ def test_one_window_of_a_whole_image_is_exact(images, groups, read, written, ker
         np.testing.assert_array_equal(got, wanted)
 
 
+@pytest.mark.parametrize("columns", [16, 20])  # results that fill vectors, or do not
+@pytest.mark.parametrize("transposed", [False, True])
+def test_groups_have_biases_of_their_own_where_one_window_is_a_whole_image(transposed, columns):
+    op = sg.ConvTranspose((2, 2), groups=2) if transposed else sg.Conv((2, 2), groups=2)
+    read, weight = ((32, 1, 1), (32, columns // 4, 2, 2)) if transposed else ((16, 2, 2), (2 * columns, 8, 2, 2))
+    random, results = np.random.default_rng(0), weight[1] * 2 if transposed else weight[0]
+    shapes = (70, *read), weight, (2 * results,)
+    x, w, bias = (random.integers(-9, 10, shape).astype(np.float32) for shape in shapes)
+    with sg.engine("reference"):
+        wanted = op(*(a.astype(np.float64) for a in (x, w, bias[::2])))
+    np.testing.assert_array_equal(op(x, w, bias[::2]), wanted)
+    np.testing.assert_array_equal(op(x, w, bias[::2].copy()), wanted)
+
+
 def test_concurrent_callers_get_the_bits_of_one(monkeypatch):
     anew(monkeypatch)
     calls = [(op, operands_of(x, w, np.float32)) for op, x, w in LARGER[:6]]

@@ -126,7 +126,7 @@ def linear(x: A, weight: Array, bias: Array | None = None, *, out: A | None = No
     >>> linear(np.array([1.0, 2.0]), np.array([[3.0, 4.0]]))
     array([11.])
     """
-    return Linear()(x, weight, bias, out=out)
+    return _make(Linear)(x, weight, bias, out=out)
 
 
 def _kernel(name: str, weight: Any) -> tuple[int, ...]:

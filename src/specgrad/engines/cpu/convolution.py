@@ -30,6 +30,7 @@ from ...memory import Array, room
 from ...ops.conv import Conv, ConvTranspose, Linear
 from . import matmul
 from .bilinear import Plan, plan
+from .codegen import CodegenError
 from .codegen.values import CELLS
 from .gemm import product
 from .network import RULES, Rule
@@ -45,10 +46,14 @@ def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array
     every column cell added to the cell that it was read from, + bias."""
     source, weight = laid(source), laid(weight)
     if p.single:
+        if bias is not None and out.size != p.images * bias.size:  # one number for all cells of a channel
+            bias = np.repeat(bias, out.size // (p.images * bias.size))
+        kernel = whole(p, forward, source.dtype, 0 if bias is None else p.groups, threads.get_num_threads())
+        if kernel is not None:
+            kernel(source, weight, bias, out)
+            return
         given, matrix, made = factors(p, forward, source, weight, out)
-        if bias is not None:  # one number for all cells of a channel
-            bias = np.repeat(bias, made.shape[-1] * p.groups // bias.size).reshape(p.groups, -1)
-        matmul.product(given, matrix, made, bias)
+        matmul.product(given, matrix, made, None if bias is None else bias.reshape(p.groups, -1))
         return
     spoils = p.padded if forward else not p.pointwise
     is_seen = spoils and out.size < weight.size  # 0 times infinity leaves a NaN: fewer results than weights to ask
@@ -62,7 +67,11 @@ def weight_of(p: Plan, wide: Array, narrow: Array, out: Array) -> None:
     """out[group] = Σ over images of N · columns(wide)ᵀ."""
     wide, narrow = laid(wide), laid(narrow)
     if p.single:
-        matmul.product(*outer_factors(p, wide, narrow, out))
+        kernel = whole(p, None, wide.dtype, 0, threads.get_num_threads())
+        if kernel is not None:
+            kernel(narrow, wide, None, out)
+        else:
+            matmul.product(*outer_factors(p, wide, narrow, out))
         return
     is_seen = out.size <= wide.size + narrow.size  # as above: 0 times infinity leaves a NaN
     skips = not is_seen and not (np.isfinite(wide).all() and np.isfinite(narrow).all())
@@ -83,6 +92,27 @@ def outer_factors(p: Plan, wide: Array, narrow: Array, out: Array) -> tuple[Arra
     columns = wide.reshape(p.images, p.groups, p.columns).swapaxes(0, 1)
     matrix = out.reshape(p.groups, p.narrow_channels, p.columns)
     return narrow.reshape(p.images, p.groups, -1).transpose(1, 2, 0), columns, matrix
+
+
+@functools.lru_cache(maxsize=256)
+def whole(p: Plan, forward: bool | None, dtype: np.dtype[Any], biases: int, members: int) -> matmul.Planned | None:
+    """The kernel of `product_of`, or of `weight_of` (None), where one window is a whole image: of
+    arrays that are laid. None where more is to be done than to run it."""
+    wide, narrow, weight = (
+        unread((cells,), dtype)
+        for cells in (
+            p.images * p.groups * p.columns,
+            p.images * p.groups * p.narrow_channels,
+            p.groups * p.narrow_channels * p.columns,
+        )
+    )
+    try:
+        if forward is None:
+            return matmul.directly(*outer_factors(p, wide, narrow, weight), 1)
+        source, out = (wide, narrow) if forward else (narrow, wide)
+        return matmul.directly(*factors(p, forward, source, weight, out), max(biases, 1))
+    except CodegenError:
+        return None
 
 
 def kernels(op: Any, shapes: tuple[Shape, ...], dtype: np.dtype[Any]) -> dict[str, tuple[Step, ...]]:

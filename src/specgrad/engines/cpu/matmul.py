@@ -53,6 +53,31 @@ class Sizes(NamedTuple):
         return -(-self.terms // self.parts)
 
 
+class Planned(NamedTuple):
+    """The kernel of a stack of products whose matrices lie in one way."""
+
+    step: Step
+    parts: int
+    columns: int
+    padded: int
+    """Numbers that the kernel reads of a bias: those of its columns, and of what is left of their last
+    tile."""
+    blank: Array
+    """Biases of 0, and then the bias of all parts but the first."""
+
+    def __call__(self, x: Array, y: Array, bias: Array | None, out: Array) -> None:
+        added, is_whole = self.blank, self.parts == 1 and self.columns == self.padded
+        if bias is not None and is_whole and bias.flags.c_contiguous and bias.flags.aligned:
+            added = bias
+        elif bias is not None:
+            added = np.zeros_like(added)
+            added[:-1, : self.columns] = bias.reshape(-1, self.columns)
+        sums = out if self.parts == 1 else room((self.parts, *out.shape), out.dtype)
+        self.step.call(x, y, added, sums)
+        if self.parts > 1:
+            np.add.reduce(sums, axis=0, out=out)
+
+
 def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     """out = x·y + bias, for matrices or stacks of matrices, float32 or float64. The bias has a
     number for each column, of all matrices alike or of each."""
@@ -75,17 +100,11 @@ def product(x: Array, y: Array, out: Array, bias: Array | None = None) -> None:
     if rows <= DOTS and x.strides[-1] != x.itemsize != y.strides[-1]:
         x = x.copy()  # whose terms lie side by side then, as those of y
     try:
-        kernel, padded, parts = foreseen(x, y, out, biases)
+        found = foreseen(x, y, out, biases)
     except CodegenError:
         delivered(np.matmul(x, y), bias, out)
         return
-    added = np.zeros((biases + 1, padded), out.dtype)  # the last one: of all parts but the first
-    if bias is not None:
-        added[:-1, :columns] = bias.reshape(-1, columns)
-    sums = out if parts == 1 else room((parts, *out.shape), out.dtype)
-    kernel.call(x, y, added, sums)
-    if parts > 1:
-        np.add.reduce(sums, axis=0, out=out)
+    found(x, y, bias, out)
 
 
 def is_few(x: Array, out: Array) -> bool:
@@ -107,7 +126,18 @@ def delivered(found: Array, bias: Array | None, out: Array) -> None:
         np.add(found, bias[..., None, :], out=out)
 
 
-def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> tuple[Step, int, int]:
+def directly(x: Array, y: Array, out: Array, biases: int) -> Planned | None:
+    """What computes `product` of whole arrays that lie so, which are given to it as they are; None
+    where more is to be done. No cell is read."""
+    if is_few(x, out) or is_narrow(x, out) or out.strides[-1] != out.itemsize:
+        return None
+    is_copied = out.shape[-2] <= DOTS and x.strides[-1] != x.itemsize != y.strides[-1]
+    return (
+        None if is_copied or not all(x.itemsize in one.strides[-2:] for one in (x, y)) else foreseen(x, y, out, biases)
+    )
+
+
+def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> Planned:
     """What `planned` plans for matrices that lie as these do."""
     *stack, rows, columns = out.shape
     n, strides = Sizes(tuple(stack), rows, columns, x.shape[-1]), (x.strides, y.strides, out.strides)
@@ -120,7 +150,7 @@ def kernels(x: Array, y: Array, out: Array) -> tuple[Step, ...]:
         return ()
     if is_narrow(x, out):
         return kernels(y.swapaxes(-1, -2), x.swapaxes(-1, -2), out.swapaxes(-1, -2))
-    return (foreseen(x, y, out)[0],)
+    return (foreseen(x, y, out).step,)
 
 
 def ordered(matrix: Array) -> Array:
@@ -140,9 +170,9 @@ def planned(
     dtype: np.dtype[Any],
     biases: int,
     members: int,
-) -> tuple[Step, int, int]:
-    """The kernel of products of matrices that lie so, in blocks for so many threads; the length of
-    its biases; and its number of parts. `stacks`: of the operands, before they are broadcast."""
+) -> Planned:
+    """The kernel of products of matrices that lie so, in blocks for so many threads. `stacks`: of
+    the operands, before they are broadcast."""
     size, apart = dtype.itemsize, [[one // dtype.itemsize for one in some] for some in strides]
     x_across, y_down = apart[0][-1] == 1, apart[1][-1] != 1
     how = kernel_of(n, x_across, y_down, dtype)
@@ -167,7 +197,7 @@ def planned(
         reason = f"tiles of {how.rows} rows × {how.vectors} vectors, {items} blocks"
     reason += f", {n.parts} parts" * (n.parts > 1)
     made = step(emit if isinstance(how, Matmul) else emit_dots, how, sizes, items, grain, reason, scratch)
-    return made, padded, n.parts
+    return Planned(made, n.parts, n.columns, padded, np.zeros((biases + 1, padded), dtype))
 
 
 def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) -> Matmul | Dots:

@@ -40,7 +40,7 @@ class Planned:
         x, y, biases = matmul.ordered(x), matmul.ordered(y), 1 if bias is None else bias.size // columns
         n, size = matmul.Sizes(tuple(stack), rows, columns, x.shape[-1]), out.itemsize
         strides = tuple(tuple(one // size * self.dtype.itemsize for one in some.strides) for some in (x, y, out))
-        step, padded, parts = matmul.planned(n, (x.shape[:-2], y.shape[:-2]), strides, self.dtype, biases, 2)
+        step, parts, _, padded, _ = matmul.planned(n, (x.shape[:-2], y.shape[:-2]), strides, self.dtype, biases, 2)
         expect(self.case, step)
         added = np.zeros((biases + 1, padded), object)
         if bias is not None:
