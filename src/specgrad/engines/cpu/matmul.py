@@ -60,8 +60,8 @@ class Planned(NamedTuple):
     parts: int
     columns: int
     padded: int
-    """Numbers that the kernel reads of a bias: those of its columns, and of what is left of their last
-    tile."""
+    """Numbers that the kernel reads of a bias: those of its columns, and of what is left of their
+    last tile."""
     blank: Array
     """Biases of 0, and then the bias of all parts but the first."""
 
