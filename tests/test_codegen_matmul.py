@@ -20,6 +20,8 @@ from specgrad.engines.cpu.emitters.matmul import Dots
 from specgrad.prove.interpreter.domains import Rationals
 
 FLOAT = CELLS["float32"]
+DOTS, NO_DOTS = (4, -1000), (0, 1000)
+"""`DOTS` and `ADDED` with which products run by dots where they can, and nowhere."""
 SEEDS, CASES = range(effort(3, 4)), effort(40, 200)
 
 
@@ -28,6 +30,7 @@ def emitted(random, stand_in=Emitted):
     """A context in which plans have kernels that are not compiled, small tiles, panels and
     blocks."""
     lanes, tile = int(random.choice([2, 4])), tuple(map(int, random.integers(1, 4, 2)))
+    chosen = [DOTS, NO_DOTS][random.integers(2)]
     few = {
         "PANEL": 4 * lanes * int(random.integers(1, 4)),
         "NEAR": int(random.choice([1, 400])),
@@ -39,9 +42,9 @@ def emitted(random, stand_in=Emitted):
             (steps, "Call", Call),
             (steps, "cached", lambda key, emit: stand_in(emit())),
             (matmul, "vectors", lambda _: (lanes, 16)),
-            (matmul, "tile", lambda *_: tile),
+            (matmul, "tile", lambda *_: (0, *tile)),
             (matmul, "SMALL", int(random.choice([0, 2000]))),
-            (matmul, "DOTS", int(random.choice([0, 4]))),
+            *((matmul, name, one) for name, one in zip(("DOTS", "ADDED"), chosen, strict=True)),
             *((matmul, name, one) for name, one in few.items()),
         ):
             patches.enter_context(mock.patch.object(module, name, one))
@@ -110,7 +113,7 @@ def test_an_access_one_cell_off_is_found(kernel):
     def spoilt(n, spoil):
         random = np.random.default_rng(n // 4)
         with emitted(random, lambda one: (spoil if one.module.name == kernel else Emitted)(one)):
-            matmul.DOTS = 4 if kernel == "dots" else 0
+            matmul.DOTS, matmul.ADDED = DOTS if kernel == "dots" else NO_DOTS
             x, y = random.integers(-9, 10, (2, 3, 11)), random.integers(-9, 10, (2, 7, 11)).swapaxes(-1, -2)
             bias = random.integers(-9, 10, 7)
             found, _ = ran(x, y, (2, 3, 7), bias, 2)

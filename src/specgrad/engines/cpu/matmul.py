@@ -26,8 +26,9 @@ PANEL = 1 << 10  # bytes of a row of a panel, at most: a first-level cache holds
 NEAR = 1 << 19  # bytes of the columns of a panel or, where these are not copied, of results of a block, at most:
 # a second-level cache holds them
 DIRECT = 32  # terms of a panel that is not copied, at most: so many rows are read side by side
-DOTS, MOST = 4, 8  # rows that are multiplied without copies, at most, and columns at a time
+DOTS, MOST = 4, 8  # rows that are multiplied without copies in any case, and columns at a time, at most
 LOADED, COPIED = 2, 8  # multiplications of vectors that loading a term of a tile takes, and copying a vector
+ADDED = 4  # and adding up the lanes of one
 ROUNDS = 4  # blocks of a thread, at most, where there is but one product
 PARTS, LONG = 128, 1 << 9  # parts of a product of few tiles, at most, and terms of a part, at least
 
@@ -181,7 +182,9 @@ def planned(
         n = n._replace(parts=parts)
         how = kernel_of(n, x_across, y_down, dtype)
         apart[2] = [0] * len(n.stack) + [n.columns, 1]
-    high, wide = blocks(n, how, size, 1 if is_small else members) if isinstance(how, Matmul) else (n.rows, how.width)
+    high, wide = how.rows, how.width
+    if isinstance(how, Matmul):
+        high, wide = blocks(n, how, size, 1 if is_small else members)
     down, across, padded = -(-n.rows // high), -(-n.columns // wide), -(-n.columns // how.width) * how.width
     sizes: dict[str, Any] = {"rows": n.rows, "columns": n.columns, "down": down, "across": across}
     sizes |= {"high": high, "wide": wide, "places": places(n, stacks, apart, biases, padded)}
@@ -192,7 +195,7 @@ def planned(
         sizes |= {"panels": -(-n.most // how.panel)}
         scratch = how.copied(wide) * size
     grain = items if is_small or members == 1 else -(-items // (ROUNDS * members))
-    reason = f"few rows: {how.rows} rows × {how.width} columns at a time, lanes along terms, nothing is copied"
+    reason = f"few rows or columns: {how.rows} × {how.width} at a time, lanes along terms, nothing is copied"
     if isinstance(how, Matmul):
         reason = f"tiles of {how.rows} rows × {how.vectors} vectors, {items} blocks"
     reason += f", {n.parts} parts" * (n.parts > 1)
@@ -204,9 +207,12 @@ def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) ->
     """The kernel of products of such sizes, whose rows of the left matrix and columns of the right
     one lie side by side, or do not."""
     cell, (lanes, registers) = CELLS[dtype.name], vectors(dtype.itemsize)
-    if n.rows <= DOTS and is_across and is_down and n.terms >= lanes:
-        return Dots(cell, lanes, n.rows, min(n.columns, MOST, (registers - 3) // n.rows - 1))
-    rows, across = tile(n.rows, n.columns, lanes, registers)
+    time, rows, across = tile(n.rows, n.columns, lanes, registers)
+    if is_across and is_down and n.terms >= lanes:
+        without, *some = dots(n, lanes, registers)
+        is_near = n.columns * n.most * dtype.itemsize <= NEAR
+        if n.rows <= DOTS or (is_near and without < time + COPIED * (n.rows + n.columns) / lanes):
+            return Dots(cell, lanes, *some)
     is_direct = not is_down and n.rows <= 2 * rows
     panels = -(-n.most // (DIRECT if is_direct else PANEL // dtype.itemsize))
     panel = 1 << (-(-n.most // panels) - 1).bit_length()  # few different ones, each of which is compiled
@@ -214,15 +220,26 @@ def kernel_of(n: Sizes, is_across: bool, is_down: bool, dtype: np.dtype[Any]) ->
     return Matmul(cell, lanes, rows, across, panel, is_across, is_down, side, is_direct)
 
 
-def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int]:
-    """Rows and vectors of the tile by which a product ends first. Some registers are left over:
-    LLVM moves sums about where none are."""
+def tile(rows: int, columns: int, lanes: int, registers: int) -> tuple[int, int, int]:
+    """The time of a term, in multiplications of vectors, and rows and vectors of the tile by which
+    a product ends first. Some registers are left over: LLVM moves sums about where none are."""
     found = []
     for some in (8, 4, 3, 2, 1):
         most = max(1, min(ROWS, (registers - 1) // some - 1, registers * 13 // 16 // some))
         high = -(-rows // -(-rows // most))
         found.append((-(-rows // high) * -(-columns // (some * lanes)) * (high * some + some + LOADED), high, some))
-    return min(found, key=lambda one: one[0])[1:]
+    return min(found, key=lambda one: one[0])
+
+
+def dots(n: Sizes, lanes: int, registers: int) -> tuple[float, int, int]:
+    """The same without copies, and columns in place of vectors."""
+    found = []
+    for most in range(1, MOST + 1):
+        high = -(-n.rows // -(-n.rows // most))
+        wide = -(-n.columns // -(-n.columns // max(1, min(MOST, (registers - 3) // high - 1))))
+        time = (high * wide + LOADED * (high + wide)) / lanes + (n.terms % lanes + ADDED) * high * wide / n.terms
+        found.append((-(-n.rows // high) * -(-n.columns // wide) * time, high, wide))
+    return min(found)
 
 
 def blocks(n: Sizes, how: Matmul, size: int, members: int) -> tuple[int, int]:

@@ -160,7 +160,7 @@ def drawn(random: Any, claim: str, emitter: str) -> Case:
         op, shapes = convolution(random, 3)
         return Case(emitter, op, shapes, str(random.choice(["float32", "float64"])), (), _blockings(random))
     if emitter in ("matmul", "dots"):
-        op, factors = product(random, 4 if emitter == "dots" else 9, claim == "product")
+        op, factors = product(random, 9, claim == "product")
         return Case(emitter, op, factors, str(random.choice(["float32", "float64"])), (), _tilings(random, emitter))
     if claim.startswith("weighted") or claim == "log_sum_exp":
         smooth = claim == "log_sum_exp" or random.random() < 0.5
@@ -211,7 +211,8 @@ def _tilings(random: Any, emitter: str) -> tuple[tuple[str, Any], ...]:
     """Constants with which products have small tiles, several panels, blocks and parts."""
     drawn = {"PANEL": int(random.choice([16, 48])), "NEAR": int(random.choice([1, 400])), "DIRECT": 3}
     drawn |= {"ROWS": int(random.integers(2, 6)), "LONG": int(random.choice([4, 99])), "SMALL": 0}
-    return (*drawn.items(), ("DOTS", 4 if emitter == "dots" else 0), ("FORMATS", {}))
+    drawn |= {"DOTS": int(random.choice([0, 4])), "ADDED": -1000} if emitter == "dots" else {"DOTS": 0, "ADDED": 1000}
+    return (*drawn.items(), ("FORMATS", {}))
 
 
 def laid(case: Case) -> Any:

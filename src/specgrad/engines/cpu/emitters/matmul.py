@@ -197,31 +197,34 @@ class _Matmul:
 
 @dataclass(frozen=True)
 class Dots:
-    """A kernel for few rows, of matrices whose terms lie side by side: lanes run along terms, and
-    nothing is copied."""
+    """A kernel for few rows or columns, of matrices whose terms lie side by side: lanes run along
+    terms, and nothing is copied."""
 
     cell: Cell
     lanes: int
     rows: int
     width: int
-    """Columns that are computed together."""
+    """Rows and columns that are computed together."""
 
 
 def emit_dots(how: Dots, vector: int) -> Kernel:
-    """args: as of `emit`; an item is some columns of one of several products."""
+    """args: as of `emit`; an item is some rows by some columns of one of several products. Rows and
+    columns that the last ones lack are the last row and column again, with the same results."""
     k = Kernel("dots", vector)
     x, y, bias, z = (k.array(name, how.cell) for name in ("x", "y", "bias", "z"))
     places = k.array("places", WORD)
-    n = k.sizes("columns across x_apart y_apart z_apart")
+    n = k.sizes("rows columns down across x_apart y_apart z_apart")
     zeros = [k.number(how.cell, 0, how.lanes)] * (how.rows * how.width)
     with k.loop(k.begin, k.end) as item:
-        column = item.index % n.across * how.width
-        x_at, y_at, bias_at, z_at, terms = record(k, places, item.index // n.across, PLACES)
-        rows = [x + (x_at + n.x_apart * i) for i in range(how.rows)]
-        columns = [y + (y_at + k.least(column + j, n.columns - 1) * n.y_apart) for j in range(how.width)]
+        product, block = item.index // (n.down * n.across), item.index % (n.down * n.across)
+        x_at, y_at, bias_at, z_at, terms = record(k, places, product, PLACES)
+        rows = [k.least(block // n.across * how.rows + i, n.rows - 1) for i in range(how.rows)]
+        columns = [k.least(block % n.across * how.width + j, n.columns - 1) for j in range(how.width)]
+        lefts = [x + (x_at + n.x_apart * row) for row in rows]
+        rights = [y + (y_at + n.y_apart * column) for column in columns]
 
         def added(at: Value, lanes: int, sums: list[Value]) -> list[Value]:
-            left, right = ([k.load(one, at, lanes) for one in some] for some in (rows, columns))
+            left, right = ([k.load(one, at, lanes) for one in some] for some in (lefts, rights))
             return [fma(k, a, b, sums[i * how.width + j]) for i, a in enumerate(left) for j, b in enumerate(right)]
 
         whole = terms - terms % how.lanes
@@ -231,9 +234,8 @@ def emit_dots(how: Dots, vector: int) -> Kernel:
         sums = [k.lane(joined[at // how.lanes], at % how.lanes) for at in range(len(zeros))]
         with k.loop(whole, terms, carried=sums) as rest:
             rest.next = added(rest.index, 0, rest.values)
-        for j in range(how.width):
-            with k.when(column + j < n.columns):
-                number = k.load(bias, bias_at + column + j)
-                for i in range(how.rows):
-                    k.store(rest.result[i * how.width + j] + number, z, z_at + n.z_apart * i + column + j)
+        numbers = [k.load(bias, bias_at + column) for column in columns]
+        for i, row in enumerate(rows):
+            for j, column in enumerate(columns):
+                k.store(rest.result[i * how.width + j] + numbers[j], z, z_at + n.z_apart * row + column)
     return k.finish()
