@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,7 +31,7 @@ FEW = 512  # targets of a band, at least, where images are small
 NEAR = 16 << 10  # bytes of a turned tile's weights: a first-level cache holds them
 BETWEEN, WRITING, WAITING = 2, 2, 4  # multiplications that a term of a turned tile, writing a result of it,
 # and keeping a vector of sums for the next chunk take
-MET = 0.96  # of all taps, at most, that tiles meet, for which others are skipped
+MET = 0.96  # of all taps, at most, that tiles, or rows of a tile, meet, for which others are skipped
 ITEMS, TASKS = 16, 64  # into how many items large work is cut, at least, and how many tasks take them, at most
 
 
@@ -90,6 +90,24 @@ def taps_of(grid: Grid) -> int:
     return max(1, *(len(job.taps) for job in Layout(grid, 1).jobs))
 
 
+def met_of(grid: Grid, rows: int) -> tuple[tuple[int, int], ...]:
+    """Of each tap along the last axis, the rows of a turned tile that meet a cell; none where tiles
+    are no lines, or where there are few others."""
+    axis = grid.axes[-1]
+    if len(axis.residues) != 1 or axis.count != rows:
+        return ()
+    found = []
+    for _, offset in axis.residues[0].taps:
+        first, end = max(0, -(offset // axis.stride)), -((offset - axis.size) // axis.stride)
+        found.append((first, min(end, rows)))
+    return tuple(found) if share(found, rows) <= MET else ()
+
+
+def share(met: Sequence[tuple[int, int]], rows: int) -> float:
+    """How many of all rows taps meet."""
+    return sum(end - first for first, end in met) / (len(met) * rows) if met else 1
+
+
 def chosen(grid: Grid, channels: int, outs: int, p: Plan, itemsize: int, items: int) -> Blocking:
     """The tile that takes least time: lanes that lie in padding between rows and images count
     against the one, how its results are written against the turned one."""
@@ -102,7 +120,7 @@ def chosen(grid: Grid, channels: int, outs: int, p: Plan, itemsize: int, items: 
     together = max(1, min(images, LAID // (one.pitch * channels * itemsize)))
     padded = -(-one.units[0] * together // plain.lanes) / together * plain.rows * -(-outs // plain.rows)
     between = (WRITING + WAITING / tile.lanes * chunks) * width * outs / terms
-    return tile if lines * (time + between) < padded else plain
+    return tile if lines * (time * share(met_of(grid, tile.rows), tile.rows) + between) < padded else plain
 
 
 class Product(NamedTuple):
@@ -172,7 +190,8 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch}
     scratch = (cells * (chunk + skips) + tile.cells * (1 + skips)) * item + part * held
     cuts = bool(met < MET * every_tap)
-    how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts)
+    ends = met_of(grid, tile.rows) if tile.is_turned else ()
+    how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts, ends)
     reason = f"tiles of {tile.rows} channels × {tile.vectors} vectors of cells"
     if tile.is_turned:
         reason = f"short rows: tiles of {tile.rows} cells × {tile.vectors} vectors of channels"

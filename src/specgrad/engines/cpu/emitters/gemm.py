@@ -46,6 +46,9 @@ class Gemm:
     """How rows are laid out together (`taps.Row`); zeros: run by run."""
     cuts: bool = False
     """Whether tiles skip taps all of whose cells lie in padding."""
+    met: tuple[tuple[int, int], ...] = ()
+    """Of each tap along the last axis, the rows of a turned tile that meet a cell, where all tiles
+    are lines; none: all taps take all rows."""
 
 
 @dataclass(frozen=True)
@@ -148,22 +151,38 @@ def lay_rows(k: Kernel, how: Any, stride: int, source: Pointer | None, target: P
             k.store(made, target + row.index * apart, at)
 
 
-def each_term(k: Kernel, count: Value, met: Any, sums: list[Value], made: Callable[..., list[Value]]) -> list[Value]:
+def each_term(
+    k: Kernel,
+    count: Value,
+    met: Any,
+    sums: list[Value],
+    made: Callable[..., list[Value]],
+    some: tuple[int, int] = (0, 1),
+) -> list[Value]:
     """Sums that are carried through made(term, sums) for all terms; or, of each channel's taps, for
-    those from the first to the last that a tile meets: `met` are all, the first and the last."""
-    taps, low, high = met or (count, 0, count)
-    with k.loop(0, count, taps if met else 1, sums) as channel:
-        if not met:
-            channel.next = made(channel.index, channel.values)
-        else:
-            with k.loop(channel.index + low, channel.index + high, carried=channel.values) as term:
-                term.next = made(term.index, term.values)
-            channel.next = term.result
+    those from the first to the last that a tile meets: `met` are all, the first and the last. Of
+    these terms, `some` are the first and the step."""
+    first, step = some
+    if not met:
+        with k.loop(first, count, step, sums) as term:
+            term.next = made(term.index, term.values)
+        return term.result
+    taps, low, high = met
+    with k.loop(0, count, taps, sums) as channel:
+        with k.loop(channel.index + (low + first), channel.index + high, step, channel.values) as term:
+            term.next = made(term.index, term.values)
+        channel.next = term.result
     return channel.result
 
 
 def turned_sums(
-    k: Kernel, how: Any, rows: list[tuple[Pointer, int]], terms: Any, sums: list[Value], met: Any = None
+    k: Kernel,
+    how: Any,
+    rows: list[tuple[Pointer, int]],
+    terms: Any,
+    sums: list[Value],
+    met: Any = None,
+    some: tuple[int, int] = (0, 1),
 ) -> list[Value]:
     """For each row, cells from (pointer, index) on, and each of how.vectors vectors of factors: the
     sum of their products, added to what it was. `terms`: where in a row cells lie, the factors, and
@@ -176,10 +195,10 @@ def turned_sums(
         new = []
         for i, (row, index) in enumerate(rows):
             one = k.splat(k.load(row + place, index), how.lanes)
-            new += [fma(k, one, some, sums[i * how.vectors + j]) for j, some in enumerate(found)]
+            new += [fma(k, one, each, sums[i * how.vectors + j]) for j, each in enumerate(found)]
         return new
 
-    return each_term(k, count, met, sums, made)
+    return each_term(k, count, met, sums, made, some)
 
 
 def write_turned(
@@ -358,7 +377,10 @@ class _Turned(_Gemm):
                         met = (taps, *record(k, self.tiles, tile.index, TILE, 5)) if how.cuts else None
                         sums = [k.load(begun, apart * i + j * how.lanes, how.lanes) for i, j in self._places()]
                         rows = [(self.laid + begin, i) for i in range(how.rows)]
-                        sums = turned_sums(k, how, rows, (offsets, here, count * taps), sums, met)
+                        for tap, (a, b) in enumerate(how.met or [(0, how.rows)]):
+                            here_met = slice(a * how.vectors, b * how.vectors)
+                            given = rows[a:b], (offsets, here, count * taps), sums[here_met], met
+                            sums[here_met] = turned_sums(k, how, *given, (tap, len(how.met) or 1))
                         for (i, j), some in zip(self._places(), sums, strict=True):
                             k.store(some, slot, i * size + j * how.lanes)
                         out = self.target_here + block.index * size * n.target_channel
