@@ -151,27 +151,17 @@ def lay_rows(k: Kernel, how: Any, stride: int, source: Pointer | None, target: P
             k.store(made, target + row.index * apart, at)
 
 
-def each_term(
-    k: Kernel,
-    count: Value,
-    met: Any,
-    sums: list[Value],
-    made: Callable[..., list[Value]],
-    some: tuple[int, int] = (0, 1),
-) -> list[Value]:
+def each_term(k: Kernel, count: Value, met: Any, sums: list[Value], made: Callable[..., list[Value]]) -> list[Value]:
     """Sums that are carried through made(term, sums) for all terms; or, of each channel's taps, for
-    those from the first to the last that a tile meets: `met` are all, the first and the last. Of
-    these terms, `some` are the first and the step."""
-    first, step = some
-    if not met:
-        with k.loop(first, count, step, sums) as term:
-            term.next = made(term.index, term.values)
-        return term.result
-    taps, low, high = met
-    with k.loop(0, count, taps, sums) as channel:
-        with k.loop(channel.index + (low + first), channel.index + high, step, channel.values) as term:
-            term.next = made(term.index, term.values)
-        channel.next = term.result
+    those from the first to the last that a tile meets: `met` are all, the first and the last."""
+    taps, low, high = met or (count, 0, count)
+    with k.loop(0, count, taps if met else 1, sums) as channel:
+        if not met:
+            channel.next = made(channel.index, channel.values)
+        else:
+            with k.loop(channel.index + low, channel.index + high, carried=channel.values) as term:
+                term.next = made(term.index, term.values)
+            channel.next = term.result
     return channel.result
 
 
@@ -186,7 +176,8 @@ def turned_sums(
 ) -> list[Value]:
     """For each row, cells from (pointer, index) on, and each of how.vectors vectors of factors: the
     sum of their products, added to what it was. `terms`: where in a row cells lie, the factors, and
-    how many terms there are, of which some are met (`each_term`)."""
+    how many terms there are. Of each channel's taps, `met` are all, the first and the last that a
+    tile meets; of these terms, `some` are the first and the step."""
     places, factors, count = terms
 
     def made(term: Value, sums: list[Value]) -> list[Value]:
@@ -198,7 +189,17 @@ def turned_sums(
             new += [fma(k, one, each, sums[i * how.vectors + j]) for j, each in enumerate(found)]
         return new
 
-    return each_term(k, count, met, sums, made, some)
+    first, step = some
+    if not met:
+        with k.loop(first, count, step, sums) as term:
+            term.next = made(term.index, term.values)
+        return term.result
+    taps, low, high = met
+    with k.loop(low + first, high, step, sums) as tap:
+        with k.loop(tap.index, count, taps, tap.values) as term:
+            term.next = made(term.index, term.values)
+        tap.next = term.result
+    return tap.result
 
 
 def write_turned(
