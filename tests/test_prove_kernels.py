@@ -87,6 +87,7 @@ def flags(how):
     had = {name for name in ("is_turned", "skips", "cuts") if getattr(how, name, False)}
     had |= {"apart"} if getattr(how, "apart", 1) > 1 else set()
     had |= {"rows"} if any(getattr(how, "row", ())) else set()
+    had |= {"ends"} if getattr(how, "met", ()) else set()
     had |= {"beside"} if getattr(how, "is_beside", False) else set()
     return frozenset(had | ({"squares"} if getattr(how, "side", 1) > 1 else set()))
 
@@ -112,6 +113,9 @@ def test_every_variant_of_the_kernels_of_convolution_is_among_the_cases(monkeypa
             own = [had for had in seen[kernel] if had & {"is_turned", "skips"} == kind]
             needed = {True} if kind == {"skips"} else {False, True}
             assert all(needed <= {flag in had for had in own} for flag in others), (kernel, kind)
+    assert all(
+        {"is_turned", "ends", *cuts} in [had - {"apart", "rows"} for had in seen[Gemm]] for cuts in ({"cuts"}, ())
+    )
     assert {frozenset(), frozenset({"squares"}), frozenset({"beside"})} <= seen[Packing]
 
 
