@@ -140,7 +140,8 @@ def unread(shape: Shape, dtype: np.dtype[Any]) -> Array:
 @functools.lru_cache(maxsize=256)
 def shared_out(planned: Callable[..., Any], members: int, *given: Any) -> Any:
     """A plan whose items are so many that all threads have some: of several cuts, where threads are
-    many, that which leaves fewest of them without work at the end. No bit depends on it."""
+    many, that which leaves fewest of them without work at the end, the finest if several do. No bit
+    depends on it."""
     if members <= 4:
         return planned(*given, members**2)
 
@@ -148,7 +149,7 @@ def shared_out(planned: Callable[..., Any], members: int, *given: Any) -> Any:
         chunks = found.step.call.chunks if found.step is not None else 1
         return float(chunks / -(-chunks // members))
 
-    return max((planned(*given, n * members) for n in (1, 2, 3, 4)), key=busy)
+    return max((planned(*given, n * members) for n in (4, 3, 2, 1)), key=busy)
 
 
 @functools.lru_cache(maxsize=256)
