@@ -51,11 +51,15 @@ class Plan:
         return self.wide_channels * self.taps
 
     @cached_property
-    def is_small(self) -> bool:
-        """Whether a whole product takes so few multiplications that it stays on its thread. Few
-        channels take as long as a block of them."""
+    def work(self) -> int:
+        """Multiplications of a whole product. Few channels take as long as a block of them."""
         channels = max(self.narrow_channels, BLOCK)
-        return self.images * self.groups * channels * self.columns * self.narrow_cells < SMALL
+        return self.images * self.groups * channels * self.columns * self.narrow_cells
+
+    @property
+    def is_small(self) -> bool:
+        """Whether a product is so small that it stays on its thread."""
+        return self.work < SMALL
 
 
 @functools.lru_cache(maxsize=256)

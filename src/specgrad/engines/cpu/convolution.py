@@ -40,6 +40,8 @@ from .schedule import chain
 from .steps import Chain, Step
 from .weight_gradient import gradient
 
+ITEM = 1 << 22  # multiplications of an item, at least, where it is not alone
+
 
 def product_of(p: Plan, forward: bool, source: Array, weight: Array, bias: Array | None, out: Array) -> None:
     """out[image, group] = W · columns(source[image, group]) + bias (forward); else Wᵀ · source,
@@ -138,18 +140,20 @@ def unread(shape: Shape, dtype: np.dtype[Any]) -> Array:
 
 
 @functools.lru_cache(maxsize=256)
-def shared_out(planned: Callable[..., Any], members: int, *given: Any) -> Any:
+def shared_out(planned: Callable[..., Any], members: int, p: Plan, *given: Any) -> Any:
     """A plan whose items are so many that all threads have some: of several cuts, where threads are
-    many, that which leaves fewest of them without work at the end, the finest if several do. No bit
-    depends on it."""
+    many, that which leaves fewest of them without work at the end; if several do, the finest whose
+    items are not small. No bit depends on it."""
     if members <= 4:
-        return planned(*given, members**2)
+        return planned(p, *given, members**2)
+    most = max(1, min(4, p.work // (members * ITEM)))
 
     def busy(found: Any) -> float:
         chunks = found.step.call.chunks if found.step is not None else 1
         return float(chunks / -(-chunks // members))
 
-    return max((planned(*given, n * members) for n in (4, 3, 2, 1)), key=busy)
+    cuts = *range(most, 0, -1), *range(most + 1, 5)
+    return max((planned(p, *given, n * members) for n in cuts), key=busy)
 
 
 @functools.lru_cache(maxsize=256)

@@ -190,8 +190,8 @@ def product(p: Plan, forward: bool, dtype: np.dtype[Any], skips: bool, most: int
     sizes |= {"chunk": chunk, "slots": slots, "pitch": pitch}
     scratch = (cells * (chunk + skips) + tile.cells * (1 + skips)) * item + part * held
     cuts = bool(met < MET * every_tap)
-    ends = met_of(grid, tile.rows) if tile.is_turned else ()
-    how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts, ends)
+    row_met = met_of(grid, tile.rows) if tile.is_turned else ()
+    how = Gemm(cell, *tile[:3], last.stride, last.residues[0].step, skips, tile.is_turned, rows, cuts, row_met)
     reason = f"tiles of {tile.rows} channels × {tile.vectors} vectors of cells"
     if tile.is_turned:
         reason = f"short rows: tiles of {tile.rows} cells × {tile.vectors} vectors of channels"

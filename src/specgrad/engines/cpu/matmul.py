@@ -244,13 +244,15 @@ def dots(n: Sizes, lanes: int, registers: int) -> tuple[float, int, int]:
 
 def blocks(n: Sizes, how: Matmul, size: int, members: int) -> tuple[int, int]:
     """Rows and columns of a block, by which so many threads end first: each block copies its terms
-    for itself. Many threads, not equally fast, wait for half a block at the end."""
+    for itself. Many threads, not equally fast, wait for half a block at the end; but rows that are
+    read where they lie are not cut."""
+    waits = members > 4 and not how.is_direct
 
     def time(block: tuple[int, int]) -> int:
         down, across = -(-block[0] // how.rows), -(-block[1] // how.width)
         copied = (down * how.rows + (0 if how.is_direct else across * how.width)) * COPIED // how.lanes
         items = n.number * -(-n.rows // block[0]) * -(-n.columns // block[1])
-        return (2 * -(-items // members) + (members > 4)) * (down * across * (how.rows * how.vectors + LOADED) + copied)
+        return (2 * -(-items // members) + waits) * (down * across * (how.rows * how.vectors + LOADED) + copied)
 
     tiles = -(-n.rows // how.rows), -(-n.columns // how.width)
     least = -(-tiles[1] // max(1, NEAR // (how.width * size * (how.rows if how.is_direct else how.panel))))
