@@ -47,6 +47,62 @@ def test_workers_of_a_data_loader(method):
         assert all(torch.equal(a, b) for a, b in zip(ours, theirs, strict=True))
 
 
+ON_TORCHS_THREADS = """
+import os, threading
+from concurrent.futures import ThreadPoolExecutor
+import torch, specgrad as sg, specgrad.torch
+from specgrad.engines.cpu.codegen import thread_pool
+from specgrad.torch.functional import max_pool2d
+
+def ours():
+    return {one.name for one in threading.enumerate() if one.name.startswith("specgrad")}
+
+torch.set_num_threads(2)
+sg.set_num_threads(4)
+x = torch.randn(4, 32, 64, 64, requires_grad=True)
+torch.relu(x)  # starts torch's threads
+before = set(os.listdir("/proc/self/task"))
+wanted = torch.nn.functional.max_pool2d(x, 3, 2, 1)
+gy = torch.randn_like(wanted)
+
+def check(_=None):
+    y = max_pool2d(x, 3, 2, 1)
+    assert torch.equal(y, wanted)
+    (theirs,), (gx,) = (torch.autograd.grad(one, x, gy, retain_graph=True) for one in (wanted, y))
+    torch.testing.assert_close(gx, theirs)
+
+for _ in range(20):
+    check()
+assert thread_pool._team is not None and set(os.listdir("/proc/self/task")) == before and not ours()
+sg.max_pool(x.detach().numpy(), (3, 3))  # NumPy's arrays have threads of their own
+assert ours() and not thread_pool.here.borrows
+with ThreadPoolExecutor(3) as pool:
+    list(pool.map(check, range(12)))
+child = os.fork()
+if not child:
+    status = 1
+    try:
+        y = max_pool2d(x, 3, 2, 1)  # OpenMP's threads do not survive a fork
+        torch.set_num_threads(1)  # torch itself would wait for them
+        status = int(not torch.equal(y, wanted))
+    finally:
+        os._exit(status)
+assert os.waitpid(child, 0)[1] == 0
+torch.set_num_threads(4)
+with sg.num_threads(2):  # fewer members than the team has threads
+    check()
+torch.set_num_threads(1)
+check()
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="torch's OpenMP runtime lends threads on Linux")
+def test_kernels_run_on_torchs_threads():
+    command = [sys.executable, "-W", "ignore", "-c", ON_TORCHS_THREADS]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 0, done.stderr[-2000:]
+
+
 COMPILES_FIRST = """
 import torch, specgrad as sg, specgrad.torch
 pool = torch.compile(lambda x: sg.max_pool(x, (2,)).sum() + sg.AvgPool((2,))(x).sum(), fullgraph=True, backend="eager")

@@ -29,7 +29,7 @@ class Stated(torch.autograd.Function):
     @staticmethod
     def forward(op: Any, *operands: Tensor) -> Tensor:
         if (arrays := _arrays(op, operands)) is not None:
-            with kernels.as_many_threads():
+            with kernels.OnTorchsThreads():
                 return kernels.as_tensor(cpu.forward(op, arrays))
         value: Tensor = reference.forward(op, operands)
         return value.clone() if value._is_view() else value  # autograd forbids writes to views
@@ -45,7 +45,7 @@ class Stated(torch.autograd.Function):
         op, operands, wanted = ctx.op, ctx.saved_tensors, ctx.needs_input_grad[1:]
         if not torch.is_grad_enabled() and (arrays := _arrays(op, operands, cotangent)) is not None:
             *xs, arriving = arrays
-            with kernels.as_many_threads():
+            with kernels.OnTorchsThreads():
                 pulled = cpu.pull(op, tuple(xs), cpu.recall(op, tuple(xs)), arriving, wanted)
             return None, *(None if p is None else kernels.as_tensor(p) for p in pulled)
         pulled = reference.pull(op, operands, reference.recall(op, operands), cotangent.conj(), wanted)

@@ -8,10 +8,10 @@ codes with the shape of its value. Only the engine that computed codes can read 
 
 from __future__ import annotations
 
-import contextlib
 import functools
 import importlib
 import math
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from torch import Tensor
 from .. import threads
 from ..engines import cpu, reference
 from ..engines.cpu import pools
+from ..engines.cpu.codegen import thread_pool
 from ..engines.torch_private import active_transform, is_mapped
 from ..geometry import Adaptive, strides
 
@@ -166,7 +167,7 @@ def places(op: Any, codes: Tensor, like: Tensor, shape: Shape, channels_last: in
 def with_places(op: Any, x: Tensor, channels_last: int) -> tuple[Tensor, Tensor]:
     """The value of a maximum with ties "first", and its winners' flat indices."""
     if engine(op, x) is Arrays:
-        with as_many_threads():
+        with OnTorchsThreads():
             found = cpu.indices(op, (as_array(x),))
         value, where = map(as_tensor, found)
         return laid_out(value, channels_last), laid_out(where, channels_last)
@@ -193,19 +194,19 @@ class Arrays:
         array = as_array(x)
         if cpu.refuses(op, (array,)):
             return Composed.forward(op, x)
-        with as_many_threads():
+        with OnTorchsThreads():
             return as_tensor(cpu.forward(op, (array,)))
 
     @staticmethod
     def keep(op: Any, x: Tensor) -> tuple[Tensor, Tensor]:
-        with as_many_threads():
+        with OnTorchsThreads():
             value, kept = cpu.keep(op, (as_array(x),))
         return as_tensor(value), as_tensor(pools.codes_as_array(kept))
 
     @staticmethod
     def push(op: Any, dx: Tensor, source: Tensor | None) -> Tensor:
         moved = as_array(dx)
-        with as_many_threads():
+        with OnTorchsThreads():
             if source is None:
                 return as_tensor(pools.average(op, moved))
             if reads_codes(op):
@@ -218,7 +219,7 @@ class Arrays:
     @staticmethod
     def pull(op: Any, gy: Tensor, source: Tensor | None, shape: Shape, channels_last: int) -> Tensor:
         arriving = as_array(gy)
-        with as_many_threads():
+        with OnTorchsThreads():
             if source is None:
                 pool = pools.foreseen(op, shape, lying(shape, channels_last), arriving.dtype, any_order=True)
                 gx = pools.pull_average(pool, arriving)
@@ -231,7 +232,7 @@ class Arrays:
 
     @staticmethod
     def places(op: Any, codes: Tensor, shape: Shape, like: Tensor) -> Tensor:
-        with as_many_threads():
+        with OnTorchsThreads():
             return torch.from_numpy(
                 pools.indices(Arrays._winners(op, codes, shape, last_axes(codes), as_array(like).dtype))
             )
@@ -375,8 +376,30 @@ def lying(shape: Shape, channels_last: int) -> Shape | None:
     return (batch, channels, *spatial)
 
 
-def as_many_threads() -> contextlib.AbstractContextManager[Any]:
-    """A context with at most as many threads as torch may use, as in the workers of a
-    DataLoader."""
-    allowed = torch.get_num_threads()
-    return threads.num_threads(allowed) if allowed < threads.get_num_threads() else contextlib.nullcontext()
+class OnTorchsThreads:
+    """A context in which kernels run on torch's threads and on at most as many as torch may use, as
+    in the workers of a DataLoader. Torch's threads spin for some milliseconds after each of its
+    calls, so others would wait for cores."""
+
+    __slots__ = ("before", "limit")
+
+    def __enter__(self) -> None:
+        allowed = torch.get_num_threads()
+        self.limit = threads.num_threads(allowed) if allowed < threads.get_num_threads() else None
+        if self.limit is not None:
+            self.limit.__enter__()
+        if allowed > 1:
+            borrow()
+        self.before, thread_pool.here.borrows = thread_pool.here.borrows, True
+
+    def __exit__(self, *raised: Any) -> None:
+        thread_pool.here.borrows = self.before
+        if self.limit is not None:
+            self.limit.__exit__(*raised)
+
+
+@functools.cache
+def borrow() -> None:
+    """Find torch's threads, if its OpenMP runtime can lend them."""
+    if torch.backends.openmp.is_available():
+        thread_pool.borrow(str(Path(torch.__file__).parent / "lib" / "libtorch_cpu.so"))

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from ..engines import cpu
 from . import kernels
-from .kernels import as_array, as_many_threads, as_tensor
+from .kernels import OnTorchsThreads, as_array, as_tensor
 
 LARGE = 1024  # elements from which an array is saved as a tensor
 
@@ -56,7 +56,7 @@ def pull(op: Any, gy: Tensor, saved: tuple[Tensor, ...], nest: Nest | None, last
 
 def _keep_arrays(op: Any, x: Tensor) -> tuple[Tensor, list[Tensor], Nest]:
     array = as_array(x)
-    with as_many_threads():
+    with OnTorchsThreads():
         value, kept = cpu.keep(op, (array,))
     saved: list[Tensor] = [x]
     numbers: dict[int, int] = {}
@@ -86,7 +86,7 @@ def _pull_arrays(op: Any, gy: Tensor, saved: tuple[Tensor, ...], kept: Nest) -> 
         return _mapped(unpacked, node)
 
     array = as_array(x)
-    with as_many_threads():
+    with OnTorchsThreads():
         same = x.stride() == kept.step  # a hook may return x in another layout
         remembered = unpacked(kept.nest) if same else cpu.recall(op, (array,))
         return as_tensor(cpu.pull(op, (array,), remembered, as_array(gy))[0])

@@ -15,6 +15,10 @@ in the call before. A share of many chunks exceeds the caches, which keep what c
 other call takes them backwards. A member whose share is used up steals from the next one, from its
 other end. To wake a thread takes longer than a small pooling, and calls often follow one another:
 so whoever waits spins for a moment before it sleeps.
+
+A pool may have a team in place of workers: the threads of another library, which a function of
+OpenMP's runtime calls together. They spin for much longer, so workers beside them would wait for
+cores.
 """
 
 from __future__ import annotations
@@ -29,6 +33,7 @@ from .builder import Kernel
 from .values import ADDRESS, I32, I64, WORD, Number, Pointer, Value
 
 CODE = ir.FunctionType(I64, [ADDRESS, I64, I64, ADDRESS])  # of a task
+PARALLEL = ir.FunctionType(ir.VoidType(), [ADDRESS, ADDRESS, I32, I32])  # GOMP_parallel
 LINE = 8  # words of a cache line
 
 TASK, ITEMS, GRAIN, STRIDE, COUNT, ADDRESSES, DATA, MEMBERS, POOL, SCRATCH, WORDS = range(11)
@@ -36,11 +41,12 @@ TASK, ITEMS, GRAIN, STRIDE, COUNT, ADDRESSES, DATA, MEMBERS, POOL, SCRATCH, WORD
 of them are addresses. If DATA is not 0, such an address stands that many bytes on from what the
 block says."""
 
-GATE, JOB, STOP, CALLS, WAKE, DONE, OWNED, ASLEEP = (*range(4), *range(2 * LINE, 6 * LINE, LINE))
+GATE, JOB, STOP, CALLS, TEAM, WAKE, DONE, OWNED, ASLEEP = (*range(5), *range(2 * LINE, 6 * LINE, LINE))
 SIZE = 6 * LINE
-"""Places in a pool. WAKE and DONE are semaphores, a cache line each."""
+"""Places in a pool. WAKE and DONE are semaphores, a cache line each; TEAM is the address of
+GOMP_parallel, or 0."""
 
-FLAGS, BLOCK, ARGS, CHUNKS, BACKWARDS = range(5)
+FLAGS, BLOCK, ARGS, CHUNKS, BACKWARDS, TURNS = range(6)
 """Places in a job, which the members of a call share. A line for each share follows: how many of
 its chunks are taken."""
 
@@ -109,6 +115,19 @@ class Routine(Kernel):
         words = args.address, self.integer(begin).value, self.integer(end).value, self.pointer(scratch).address
         return Value(self, self.builder.call(code, words))
 
+    def call_together(self, team: Value, name: str, given: Pointer) -> None:
+        """Let all threads of a team call a function of the module, and wait for them; 0: as many as
+        the team has. Another number than in the calls before would end threads and start others."""
+        code = self.builder.inttoptr(team.value, ir.PointerType(PARALLEL))
+        called = self.builder.bitcast(self.module.globals[name], ADDRESS)
+        self.builder.call(code, [called, self.builder.bitcast(given.address, ADDRESS), I32(0), I32(0)])
+
+    def left(self, job: Pointer, pool: Pointer) -> Value:
+        """Leave a pool at the end of a job; the job's flags."""
+        flags = self.look(job + FLAGS)
+        self.change("xchg", pool + OWNED, 0)
+        return flags
+
     @contextlib.contextmanager
     def forever(self) -> Iterator[None]:
         """A loop that only `give` ends."""
@@ -141,6 +160,7 @@ def emit(machine: str, workers: bool) -> str:
         _wake(module)
         _take(module)
         _work(module)
+        _member(module)
         _lead(module)
         _join(module)
         _serve(module)
@@ -241,8 +261,19 @@ def _work(module: Any) -> None:
     k.finish()
 
 
+def _member(module: Any) -> None:
+    """member(job): what each thread of a team does, of which there may be more than members."""
+    k = Routine(module, "member", [ADDRESS])
+    (job,) = k.given
+    turn = k.change("add", job + TURNS, 1)
+    with k.when(turn < k.load(k.pointer(k.load(job, BLOCK)), MEMBERS)):
+        k.invoke("work", job, turn)
+    k.finish()
+
+
 def _lead(module: Any) -> None:
-    """lead(block, pool): run a call together with workers of the pool, which it owns; its flags."""
+    """lead(block, pool): run a call together with the workers or the team of the pool, which it
+    owns; its flags."""
     k = Routine(module, "lead", [ADDRESS, ADDRESS])
     block, pool = k.given
     items, grain, members = (k.load(block, place) for place in (ITEMS, GRAIN, MEMBERS))
@@ -257,8 +288,13 @@ def _lead(module: Any) -> None:
         (ARGS, k.address(args)),
         (CHUNKS, chunks),
         (BACKWARDS, k.select(chunks >= members * MANY, calls % 2, 0)),
+        (TURNS, k.integer(0)),
     ):
         k.store(word, job, place)
+    team = k.load(pool, TEAM)
+    with k.when(team > 0):
+        k.call_together(team, "member", job)
+        k.give(k.left(job, pool))
     k.store(k.address(job), pool, JOB)
     k.change("xchg", pool + GATE, (members - 1) * PLACE + OPEN)
     k.invoke("wake", pool)
@@ -266,9 +302,7 @@ def _lead(module: Any) -> None:
     with k.when(k.change("and", pool + GATE, PLACE - 1) % PLACE > 0):
         k.invoke("spin", pool + GATE, -1, 0)
         k.invoke("wait", pool + DONE)
-    flags = k.look(job + FLAGS)
-    k.change("xchg", pool + OWNED, 0)
-    k.finish(flags)
+    k.finish(k.left(job, pool))
 
 
 def _parallel_for(module: Any, workers: bool) -> None:

@@ -10,6 +10,7 @@ calling thread. A forked child starts its own pool.
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import itertools
@@ -27,7 +28,7 @@ import numpy as np
 from .... import threads
 from ....memory import LINE, Array, Memory, keep_scratch, take_scratch
 from . import CodegenError, code_cache, native_pool, object_code
-from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, WAKE, WORDS
+from .native_pool import DONE, GRAIN, ITEMS, MEMBERS, SCRATCH, SIZE, STOP, STRIDE, TEAM, WAKE, WORDS
 from .object_code import Compiled
 
 MOST = 256  # threads
@@ -128,8 +129,36 @@ class NativePool:
                 one.join(timeout=1)
 
 
+class Team(NativePool):
+    """The threads of another library, by the GOMP_parallel of its OpenMP runtime. Each thread that
+    calls has a team of its own."""
+
+    def __init__(self, parallel: int) -> None:
+        super().__init__()
+        self._state[TEAM] = parallel
+
+    def hire(self, workers: int) -> None:
+        """Nothing: the other library does."""
+
+
+class Here(threading.local):
+    """Whether this thread's calls run on the team's threads."""
+
+    borrows = False
+
+
 Pool = NativePool | SimplePool
+here = Here()
 _pool: Pool | None = None
+_team: Team | None = None
+
+
+def borrow(library: str) -> None:
+    """Let the team be the threads of OpenMP's runtime that a library of this path has loaded, if it
+    has one."""
+    global _team
+    with threads.loading, contextlib.suppress(OSError, AttributeError, CodegenError):
+        _team = Team(ctypes.cast(ctypes.CDLL(library).GOMP_parallel, ctypes.c_void_p).value or 0)
 
 
 def _function(code: int, *kinds: Any) -> Any:
@@ -196,6 +225,8 @@ class Call:
         pool, members = _pool or _start(), 1
         run = pool.alone
         if self.chunks > 1 and (members := min(threads.get_num_threads(), self.chunks, MOST)) > 1:
+            if here.borrows and _team is not None:
+                pool = _team
             pool.hire(members - 1)
             run = pool.parallel_for
         memory = take_scratch(members * self._scratch) if self._scratch else NONE
@@ -206,8 +237,9 @@ class Call:
 
 
 def _renew() -> None:
-    """Threads do not survive a fork: the child starts its own."""
-    global _pool
+    """Threads do not survive a fork: the child starts its own, since OpenMP's runtime does not."""
+    global _pool, _team
+    _team = None
     if _pool is not None:
         _pool = type(_pool)()
 
