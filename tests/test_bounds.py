@@ -345,6 +345,35 @@ def test_numbers_beyond_floats_are_unbounded():
     assert sg.lipschitz(lambda x: x * 1e300 * 1e-300, box) == np.inf
 
 
+SHRINK = 1e-200
+SHRUNK = {
+    "weights": lambda x: x * SHRINK * SHRINK,
+    "matrices": lambda x: sg.matmul(sg.matmul(x, SHRINK * np.ones((2, 1))), SHRINK * np.ones((1, 2))),
+    "relus": lambda x: sg.relu(sg.relu(x * SHRINK) * SHRINK - sg.relu(-x * SHRINK) * SHRINK) * 1e100,
+    "maxima": lambda x: sg.max_pool(sg.max_pool(x * SHRINK, (2,), padding=1) * SHRINK, (2,), stride=1),
+    "a factor": lambda x: sg.scale(x, Fraction(1, 3) / 2**1072),
+    "a factor of 0": lambda x: sg.scale(x, Fraction(1, 2**1080)),
+    "a divisor": lambda x: x / np.array([1.7e308, 1.3e308]),
+    "slopes": lambda x: (x * 1e-147) ** -1,
+}
+"""Functions whose weights underflow in floats, where values do not."""
+
+
+@pytest.mark.parametrize("name", SHRUNK)
+def test_weights_that_underflow_are_bounded(name):
+    function = SHRUNK[name]
+    for low, high in [(1e307, 1e307), (1e307, 1.00001e307), (-1.1e307, -1e307), (-1e307, 1.5e307)]:
+        if name == "slopes" and low < 0 < high:
+            continue
+        ends = np.array([low, low]), np.array([high, high])
+        graph = sg.trace(function, (2,))
+        x = exactly(ends[0]) + (exactly(ends[1]) - exactly(ends[0])) * np.array([[Fraction(k, 7)] for k in range(8)])
+        y = np.array([graph.forward(cells) for cells in x])
+        for method in ("ibp", "zonotope", "crown", "alpha"):
+            held = sg.bounds(graph, ends, method=method)
+            assert ((exactly(held.lower) <= y) & (y <= exactly(held.upper))).all(), method
+
+
 @pytest.mark.parametrize(
     ("box", "options", "kind", "text"),
     [

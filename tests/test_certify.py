@@ -469,6 +469,21 @@ def test_a_part_takes_over_what_comes_before_its_split():
             whole.lower(graph.outputs[0], np.eye(math.prod(graph.nodes[graph.outputs[0]].shape)))
 
 
+def test_weights_that_underflow_are_covered():
+    """In single parts, and in whole proofs."""
+    graph = sg.trace(lambda x: sg.relu(x * 1e-200) * 1e-200, (1,))
+    low, high = np.array([1e307]), np.array([1.1e307])
+    whole = Analysis(graph, [Box(low, high)])
+    boxes = {node.index: Box(*(end.reshape(1, -1) for end in whole.boxes[node.index])) for node in graph.nodes}
+    least, minus_most = parts.Parts(whole).lower(graph.outputs[0], np.array([[1.0], [-1.0]]), boxes)[0][0]
+    assert least <= graph.forward(low)
+    assert graph.forward(high) <= -minus_most
+    for limit, status in [(1e-94, "violated"), (2e-93, "holds")]:
+        found = sg.certify(lambda x, limit=limit: (limit - graph(x)) * 1e94, (-high, high), [[1]])
+        assert found.status == status
+        found.check()
+
+
 def test_exact_points_agree_with_the_graph():
     """The checker's boxes of a point are the network's values, in rationals."""
     from specgrad.bounds.exact import Box, Exact

@@ -24,7 +24,7 @@ from ..graph import Graph
 from ..graph.ir import Node
 from ..ops import Relu
 from . import linear
-from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, unbounded
+from .affine import LEAST, ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, unbounded
 from .boxes import outward
 from .joint import Joint
 from .maximum import Choice, Pool, Taps
@@ -116,7 +116,7 @@ class Analysis:
         self.relaxations: dict[int, Relaxation] = {}
         self.varying: list[bool] = []
         self.known, self.constants = _known.setdefault(graph, ({}, {}))
-        self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
+        self._sizes: dict[int, tuple[Floats, Floats, int, float]] = {}
         self.pools: dict[int, Pool] = {}
         self.blocks: dict[int, Any] = {}  # used by `alpha`, made once
         self.read = read = self._read_by_curves() if refine else set()
@@ -323,13 +323,13 @@ class Analysis:
     ) -> tuple[dict[int, Any], Floats, Floats]:
         """Rows at an operator's value as rows at its operands."""
         relaxation = self.relaxations[node.index]
-        spread, size, readers = self.size(node)
+        spread, size, readers, lost = self.size(node)
         if slopes is not None and node.index in slopes.single:
             return self._with_slopes(node, A, constant, error, slopes)
         if slopes is not None and node.index in slopes.pools:
             pool, choice = slopes.pools[node.index]
             rows, added, cost = pool.through(*split(A.toarray() if sparse.issparse(A) else A), choice)
-            error = error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added) + TINY
+            error = error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added) + TINY + pool.terms * lost
             return {node.operands[0]: rows}, constant + added, error
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
@@ -351,7 +351,7 @@ class Analysis:
             cost = cost + self._summed(A.shape[1]) * size
         if cost.any():
             error = error + (abs(A) @ cost) * ROOM
-        return pulled, constant, error + TINY
+        return pulled, constant, error + TINY + readers * lost
 
     def _with_slopes(
         self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes
@@ -362,7 +362,7 @@ class Analysis:
         positive, negative = split(A)
         pulled = {before: positive * slopes.single[node.index]}
         spread = self.boxes[before].magnitude.reshape(-1)  # slopes are at most 1
-        error = error + gamma(3) * (abs(A) @ spread) + TINY
+        error = error + gamma(3) * (abs(A) @ spread) + TINY + 2 * self.size(node)[3]
         if node.index in slopes.joint:
             joint, a = slopes.joint[node.index]
             pulled[joint.source], added, cost = joint.below(negative, a)
@@ -397,9 +397,9 @@ class Analysis:
         known = [split for split in self.splits if split.place == node.operands[0]]
         return open_taps(node.op, [self.boxes[node.operands[0]]], known)
 
-    def size(self, node: Node) -> tuple[Floats, Floats, int]:
-        """Σ|terms| of an operator's forms, the size of their constants, and the roundings of a
-        column's sum."""
+    def size(self, node: Node) -> tuple[Floats, Floats, int, float]:
+        """Σ|terms| of an operator's forms, the size of their constants, the roundings of a column's
+        sum, and a bound of the effect of one underflow in every column."""
         if node.index not in self._sizes:
             relaxation = self.relaxations[node.index]
             magnitudes = [self.boxes[p].magnitude for p in node.operands]
@@ -408,7 +408,8 @@ class Analysis:
             size = np.maximum.reduce([np.abs(form.constant) for form in forms])
             readers = sum(form.readers + len(form.rows) for form in forms) if any(form.readers for form in forms) else 0
             readers += len(forms) - 1
-            self._sizes[node.index] = spread, size, readers
+            lost = sum(float((LEAST * magnitude).sum()) for magnitude in magnitudes)
+            self._sizes[node.index] = spread, size, readers, lost
         return self._sizes[node.index]
 
 

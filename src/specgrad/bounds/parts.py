@@ -54,7 +54,7 @@ class Parts:
     def _cost(self, node: Node) -> Floats:
         """A bound of the rounding error, per output and unit of a row: relus of a part have slopes
         up to 1, and constants no greater than the whole's."""
-        spread, size, readers = self.whole.size(node)
+        spread, size, readers, _ = self.whole.size(node)
         if type(node.op) is Relu:
             spread = self.whole.boxes[node.operands[0]].magnitude.reshape(-1)
         return np.asarray(4 * (gamma(readers + 4) * spread + gamma(size.size + len(self.nodes) + 4) * size))
@@ -98,7 +98,8 @@ class Parts:
                     reached[node.index] = A
                 continue
             if node.index in self.costs:
-                error = error + np.abs(A) @ self.costs[node.index] + TINY
+                _, _, readers, lost = whole.size(node)
+                error = error + np.abs(A) @ self.costs[node.index] + TINY + (readers + 4) * lost
             for place, part, added in self._through(node, A, boxes):
                 constant = constant + added
                 if place in waiting:
