@@ -345,6 +345,39 @@ def test_numbers_beyond_floats_are_unbounded():
     assert sg.lipschitz(lambda x: x * 1e300 * 1e-300, box) == np.inf
 
 
+MOVED = {
+    "maximum": lambda x, c: sg.maximum(x, c),
+    "minimum of an array": lambda x, c: sg.minimum(x, np.array([c, c])),
+    "padding": lambda x, c: sg.pad(x, ((1, 1),), value=c),
+    "concatenation": lambda x, c: sg.max_pool(sg.concatenate([x, np.array([c])]), (2,), stride=1),
+    "selection": lambda x, c: sg.where(x > c, x, c),
+    "selection of constants": lambda x, c: sg.where(np.array([True, False]), x, c),
+    "quotient": lambda x, c: sg.maximum(x, c) / np.array([c]),
+}
+"""Functions of a constant c that is moved, or compared, without arithmetic."""
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("c", [0.1, 0.3, -0.7, 1e-50])
+def test_constants_that_are_moved_are_covered_as_written_and_in_float32(name, c):
+    if (name, c) == ("quotient", 1e-50):
+        return  # by 0, in float32
+    graph, narrow = (sg.trace(lambda x, held=held: MOVED[name](x, held), (2,)) for held in (c, np.float32(c)))
+    for x in np.float32([[c, c], [-0.8, -0.8], [0.4, 0.4]]):
+        single, exact = narrow.compile(np.float32), exactly(x)
+        for method in ("ibp", "crown", "alpha"):
+            held = sg.bounds(graph, (x - 1e-8, x + 1e-8), method=method, covers="float32")
+            for value in (graph.forward(exact), exactly(single(x))):
+                assert ((exactly(held.lower) <= value) & (value <= exactly(held.upper))).all(), method
+            assert (held.upper - held.lower < 1e-6).all()
+
+
+def test_a_padding_that_no_float_is():
+    for method in ("ibp", "crown", "zonotope"):
+        held = sg.bounds(lambda x: sg.pad(x, ((0, 1),), value=Fraction(1, 3)), (np.ones(1), np.ones(1)), method=method)
+        assert Fraction(held.lower[1]) < Fraction(1, 3) < Fraction(held.upper[1])
+
+
 SHRINK = 1e-200
 SHRUNK = {
     "weights": lambda x: x * SHRINK * SHRINK,

@@ -319,6 +319,30 @@ def test_floats_are_covered():
         certificate.check()
 
 
+@pytest.mark.parametrize("kind", ["minimum", "array", "padding"])
+def test_constants_of_float32_networks_are_covered(kind):
+    """0.3 is less than the float32 next to it."""
+    single = float(np.float32(0.3))
+    moved = {
+        "minimum": lambda x: sg.minimum(x, 0.3),
+        "array": lambda x: -sg.maximum(-x, np.array([-0.3])),
+        "padding": lambda x: sg.pad(x, ((1, 0),), value=0.3)[:1],
+    }[kind]
+    for limit, status in [(single, "unknown"), (float(np.nextafter(np.float32(0.3), np.float32(1))), "holds")]:
+        function = lambda x: sg.concatenate([moved(x), np.array([limit])])  # noqa: B023, E731
+        real, narrow = (
+            sg.certify(function, ([1.0], [2.0]), [[-1, 1]], covers=c, timeout=1) for c in ("real", "float32")
+        )
+        assert (real.status, narrow.status) == ("holds", status)
+        real.check()
+        forged = Certificate.from_json(real.to_json().replace('"covers": "real"', '"covers": "float32"'))
+        if status == "unknown":
+            with pytest.raises(CertificateError, match="which is not above 0"):
+                forged.check()
+        else:
+            forged.check()
+
+
 HUGE = {
     # a claim that holds for real numbers, and not in float32
     "cancelled": lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30,

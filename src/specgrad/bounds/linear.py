@@ -16,8 +16,8 @@ import numpy as np
 
 from ..errors import ArgumentError, refusal
 from ..operator import Operator
-from ..ops import Div, Scale
-from .affine import LEAST, ROOM, TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
+from ..ops import Div, Pad, Scale
+from .affine import LEAST, ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
 
 NORMAL = float(np.finfo(np.float64).tiny)
 MOST_TERMS = 2**22  # the longest float32 sum with a known error bound
@@ -72,13 +72,17 @@ def _middle(box: Box) -> Floats:
     return np.asarray(box.lower + 0.5 * (box.upper - box.lower))
 
 
-def lost(op: Operator, form: Affine, boxes: Sequence[Box]) -> float:
-    """A bound, per output, of the effect of weights that underflow; 0 if none does.
+def lost(op: Operator, form: Affine, boxes: Sequence[Box]) -> Any:
+    """A bound, per output, of the effect of weights that underflow, and of a padding that no
+    float64 is; 0 if there are none.
 
     The weights of multilinear operators are cells of constants, which are exact.
     """
     if op.curvature == "multilinear":
         return 0.0
+    if type(op) is Pad:
+        exact = Fraction(float(op.fill)) == op.fill
+        return 0.0 if exact else np.where(form.roundings > 0, 0.0, UNIT * np.abs(form.constant) + LEAST)
     weights = np.abs(np.concatenate([matrix.data for matrix in form.rows.values()]))
     if type(op) is Scale:
         factor = Fraction(op.factor)
@@ -109,6 +113,12 @@ def peak(form: Affine, boxes: Sequence[Box]) -> float:
         return constant
     reach = {slot: max(float(boxes[slot].magnitude.max(initial=0.0)), 1.0) for slot in form.rows}
     return 4 * (sum(form.widest[slot] * most for slot, most in reach.items()) + constant)
+
+
+def narrowed(cells: Floats) -> Floats:
+    """Numbers rounded to float32."""
+    with np.errstate(all="ignore"):
+        return cells.astype(np.float32).astype(np.float64)
 
 
 def roundings(form: Affine, boxes: Sequence[Box]) -> Floats:

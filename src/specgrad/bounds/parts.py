@@ -89,10 +89,10 @@ class Parts:
             if A is None:
                 continue
             if node.op is None or not whole.varying[node.index]:
-                box = boxes.get(node.index) or Box(*(end.reshape(1, -1) for end in whole.boxes[node.index]))
+                box = boxes.get(node.index) or Box(*(end.reshape(1, -1) for end in whole.held(node.index)))
                 positive, negative = split(A)
                 constant = constant + _times(positive, box.lower) + _times(negative, box.upper)
-                size = np.abs(A) @ whole.boxes[node.index].magnitude.reshape(-1)
+                size = np.abs(A) @ whole.held(node.index).magnitude.reshape(-1)
                 error = error + gamma(A.shape[2] + len(self.nodes) + 4) * size + TINY
                 if node.is_input:
                     reached[node.index] = A
