@@ -343,6 +343,16 @@ def test_constants_of_float32_networks_are_covered(kind):
             forged.check()
 
 
+def test_a_number_that_wins_in_some_cells_is_replayed():
+    """The number is one cell; the lines of the other cells are in the operand."""
+    box = np.array([-1.0, 0, 1]), np.array([1.0, 1, 2])
+    for number in (0.4, np.array([0.4])):
+        for function in (sg.maximum, lambda x, c: -sg.minimum(-x, -c)):
+            certificate = sg.certify(lambda x: sg.relu(function(x, number)) - 0.35, box, np.eye(3))  # noqa: B023
+            assert certificate.status == "holds"
+            certificate.check()
+
+
 HUGE = {
     # a claim that holds for real numbers, and not in float32
     "cancelled": lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30,

@@ -182,8 +182,9 @@ class Part:
             added = part.dot(way.intercept)
             for slot in set(way.slot.tolist()):
                 place = node.operands[slot]
-                moved = np.where(way.slot == slot, part.numbers * slope, 0)
-                rows = Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES)
+                here = way.slot == slot
+                moved = np.where(here, part.numbers * slope, 0)
+                rows = Exact(scatter(moved, np.where(here, way.place, 0), self._cells(place)), part.over * SLOPES)
                 if place in self.network.constants:
                     least = self._least(place, rows)
                     added = [a + b for a, b in zip(added, least, strict=True)]
