@@ -345,6 +345,75 @@ def test_numbers_beyond_floats_are_unbounded():
     assert sg.lipschitz(lambda x: x * 1e300 * 1e-300, box) == np.inf
 
 
+def moved_quotient(x, c):
+    """x / (c, c), where an operator of the graph concatenates both."""
+    constant = x.level.constant if hasattr(x, "level") else np.asarray
+    return x / sg.concatenate([constant(np.array([c])), constant(np.array([c]))])
+
+
+MOVED = {
+    "maximum": lambda x, c: sg.maximum(x, c),
+    "minimum of an array": lambda x, c: sg.minimum(x, np.array([c, c])),
+    "padding": lambda x, c: sg.pad(x, ((1, 1),), value=c),
+    "concatenation": lambda x, c: sg.max_pool(sg.concatenate([x, np.array([c])]), (2,), stride=1),
+    "selection": lambda x, c: sg.where(x > c, x, c),
+    "selection of constants": lambda x, c: sg.where(np.array([True, False]), x, c),
+    "quotient": lambda x, c: sg.maximum(x, c) / np.array([c]),
+    "quotient by moved constants": moved_quotient,
+}
+"""Functions of a constant c that is moved, or compared, without arithmetic."""
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("c", [0.1, 0.3, -0.7, 1e-50])
+def test_constants_that_are_moved_are_covered_as_written_and_in_float32(name, c):
+    if c == 1e-50 and "quotient" in name:
+        return  # by 0, in float32
+    graph, narrow = (sg.trace(lambda x, held=held: MOVED[name](x, held), (2,)) for held in (c, np.float32(c)))
+    for x in np.float32([[c, c], [-0.8, -0.8], [0.4, 0.4]]):
+        single, exact = narrow.compile(np.float32), exactly(x)
+        for method in ("ibp", "crown", "alpha"):
+            held = sg.bounds(graph, (x - 1e-8, x + 1e-8), method=method, covers="float32")
+            for value in (graph.forward(exact), exactly(single(x))):
+                assert ((exactly(held.lower) <= value) & (value <= exactly(held.upper))).all(), method
+            assert (held.upper - held.lower < 1e-4).all()
+
+
+def test_a_padding_that_no_float_is():
+    for method in ("ibp", "crown", "zonotope"):
+        held = sg.bounds(lambda x: sg.pad(x, ((0, 1),), value=Fraction(1, 3)), (np.ones(1), np.ones(1)), method=method)
+        assert Fraction(held.lower[1]) < Fraction(1, 3) < Fraction(held.upper[1])
+
+
+SHRINK = 1e-200
+SHRUNK = {
+    "weights": lambda x: x * SHRINK * SHRINK,
+    "matrices": lambda x: sg.matmul(sg.matmul(x, SHRINK * np.ones((2, 1))), SHRINK * np.ones((1, 2))),
+    "relus": lambda x: sg.relu(sg.relu(x * SHRINK) * SHRINK - sg.relu(-x * SHRINK) * SHRINK) * 1e100,
+    "maxima": lambda x: sg.max_pool(sg.max_pool(x * SHRINK, (2,), padding=1) * SHRINK, (2,), stride=1),
+    "a factor": lambda x: sg.scale(x, Fraction(1, 3) / 2**1072),
+    "a factor of 0": lambda x: sg.scale(x, Fraction(1, 2**1080)),
+    "a divisor": lambda x: x / np.array([1.7e308, 1.3e308]),
+    "slopes": lambda x: (x * 1e-147) ** -1,
+}
+"""Functions whose weights underflow in floats, where values do not."""
+
+
+@pytest.mark.parametrize("name", SHRUNK)
+def test_weights_that_underflow_are_bounded(name):
+    function = SHRUNK[name]
+    for low, high in [(1e307, 1e307), (1e307, 1.00001e307), (-1.1e307, -1e307), (-1e307, 1.5e307)]:
+        if name == "slopes" and low < 0 < high:
+            continue
+        ends = np.array([low, low]), np.array([high, high])
+        graph = sg.trace(function, (2,))
+        x = exactly(ends[0]) + (exactly(ends[1]) - exactly(ends[0])) * np.array([[Fraction(k, 7)] for k in range(8)])
+        y = np.array([graph.forward(cells) for cells in x])
+        for method in ("ibp", "zonotope", "crown", "alpha"):
+            held = sg.bounds(graph, ends, method=method)
+            assert ((exactly(held.lower) <= y) & (y <= exactly(held.upper))).all(), method
+
+
 @pytest.mark.parametrize(
     ("box", "options", "kind", "text"),
     [

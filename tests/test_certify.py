@@ -319,6 +319,40 @@ def test_floats_are_covered():
         certificate.check()
 
 
+@pytest.mark.parametrize("kind", ["minimum", "array", "padding"])
+def test_constants_of_float32_networks_are_covered(kind):
+    """0.3 is less than the float32 next to it."""
+    single = float(np.float32(0.3))
+    moved = {
+        "minimum": lambda x: sg.minimum(x, 0.3),
+        "array": lambda x: -sg.maximum(-x, np.array([-0.3])),
+        "padding": lambda x: sg.pad(x, ((1, 0),), value=0.3)[:1],
+    }[kind]
+    for limit, status in [(single, "unknown"), (float(np.nextafter(np.float32(0.3), np.float32(1))), "holds")]:
+        function = lambda x: sg.concatenate([moved(x), np.array([limit])])  # noqa: B023, E731
+        real, narrow = (
+            sg.certify(function, ([1.0], [2.0]), [[-1, 1]], covers=c, timeout=1) for c in ("real", "float32")
+        )
+        assert (real.status, narrow.status) == ("holds", status)
+        real.check()
+        forged = Certificate.from_json(real.to_json().replace('"covers": "real"', '"covers": "float32"'))
+        if status == "unknown":
+            with pytest.raises(CertificateError, match="which is not above 0"):
+                forged.check()
+        else:
+            forged.check()
+
+
+def test_a_number_that_wins_in_some_cells_is_replayed():
+    """The number is one cell; the lines of the other cells are in the operand."""
+    box = np.array([-1.0, 0, 1]), np.array([1.0, 1, 2])
+    for number in (0.4, np.array([0.4])):
+        for function in (sg.maximum, lambda x, c: -sg.minimum(-x, -c)):
+            certificate = sg.certify(lambda x: sg.relu(function(x, number)) - 0.35, box, np.eye(3))  # noqa: B023
+            assert certificate.status == "holds"
+            certificate.check()
+
+
 HUGE = {
     # a claim that holds for real numbers, and not in float32
     "cancelled": lambda x: 3e10 - sg.relu(x * 1e30) * 1e-30,
@@ -467,6 +501,21 @@ def test_a_part_takes_over_what_comes_before_its_split():
         whole.deadline = 0.0
         with pytest.raises(Late):
             whole.lower(graph.outputs[0], np.eye(math.prod(graph.nodes[graph.outputs[0]].shape)))
+
+
+def test_weights_that_underflow_are_covered():
+    """In single parts, and in whole proofs."""
+    graph = sg.trace(lambda x: sg.relu(x * 1e-200) * 1e-200, (1,))
+    low, high = np.array([1e307]), np.array([1.1e307])
+    whole = Analysis(graph, [Box(low, high)])
+    boxes = {node.index: Box(*(end.reshape(1, -1) for end in whole.boxes[node.index])) for node in graph.nodes}
+    least, minus_most = parts.Parts(whole).lower(graph.outputs[0], np.array([[1.0], [-1.0]]), boxes)[0][0]
+    assert least <= graph.forward(low)
+    assert graph.forward(high) <= -minus_most
+    for limit, status in [(1e-94, "violated"), (2e-93, "holds")]:
+        found = sg.certify(lambda x, limit=limit: (limit - graph(x)) * 1e94, (-high, high), [[1]])
+        assert found.status == status
+        found.check()
 
 
 def test_exact_points_agree_with_the_graph():

@@ -100,7 +100,7 @@ def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkey
         ([f"{FAULTY}/right.py:NotOffered", "--in-process"], "forward"),
         (["--operator", "Nothing"], "choose from MaxPool"),
         (["--operator", "MaxPol"], "did you mean MaxPool?"),
-        (["--operator", "MinPool"], "MinPool: other libraries are not checked for this operator; choose from MaxPool"),
+        (["--operator", "LpPool"], "LpPool: other libraries are not checked for this operator; choose from MaxPool"),
         (["--claim", "vaule"], "did you mean value?"),
         (["--claim", "nothing"], "choose from shape"),
         (["--quick", "--thorough"], "exclude each other"),

@@ -9,7 +9,7 @@ import pytest
 import sessions
 from kinds import in_turn
 
-from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxPool, MaxPool
+from specgrad import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, GlobalMaxPool, MaxPool, MinPool, SumPool
 from specgrad.conformance import runner, shrink
 from specgrad.conformance.claims import CLAIMS
 from specgrad.conformance.search import TimeUp
@@ -24,6 +24,8 @@ FAULTS = [
     # counterexample, claims that still hold
     ("last_winner", MaxPool, "ties", 2, ("value", "vjp", "padding")),
     ("zero_padding_in_max", MaxPool, "padding", 1, ("value", "vjp")),
+    ("last_winner", MinPool, "ties", 2, ("value", "vjp", "padding")),
+    ("zero_padding_in_max", MinPool, "padding", 1, ("value", "vjp")),
     ("count_include_pad_flipped", AvgPool, "padding", 1, ("value", "vjp")),
     ("disjoint_adaptive_bins", AdaptiveAvgPool, "value", 3, ("shape", "adjoint")),
     ("disjoint_adaptive_bins", AdaptiveMaxPool, "value", 3, ("shape", "adjoint")),
@@ -42,6 +44,7 @@ FAULTS = [
     ("unsound_bounds", MaxPool, "encloses", 1, ("value", "padding")),
     ("bounds_count_padding", AvgPool, "encloses", 1, ("value", "padding")),
     ("off_by_a_few_bounds", AvgPool, "value", 1, ("shape", "vjp", "jvp")),
+    ("off_by_a_few_bounds", SumPool, "value", 1, ("shape", "vjp", "jvp")),
 ]
 
 QUICKLY = [

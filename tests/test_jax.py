@@ -329,6 +329,14 @@ def test_reshapes_and_methods_of_values_under_transforms(f):
     same(jax.jit(lambda x: sg.jvp(square, (x,), (x,))[1])(x), (slope * x).sum())
 
 
+def test_selection_by_a_traced_condition():
+    mask, x = np.array([True, False, True]), np.array([1.0, 2.0, 3.0])
+    for a, b in ((x, 0 * x), (x, 0.5), (2.0, np.float32(x)), (np.arange(3), 7), (1.0, 2.0)):
+        same(jax.jit(lambda c: sg.where(c, a, b))(mask), sg.where(mask, a, b))  # noqa: B023
+    square = lambda c: sg.grad(lambda x: sg.sum(sg.where(c, x * x, x)))  # noqa: E731
+    same(jax.jit(lambda c, x: square(c)(x))(mask, x), square(mask)(x))
+
+
 SHARED = {
     **{name: CASES[name] for name in ("average", "adaptive average", "global average")},
     **{name: CASES[name] for name in ("conv", "conv_transpose", "linear", "unfold")},
@@ -386,11 +394,35 @@ def on_two_devices():
                     assert program.count("all_reduce") == 2 * apart.count(False)
 
 
+def large_windows_on_two_devices():
+    """Windows on the host, in threads for which the context manager does not switch x64 on."""
+    mesh = jax.sharding.Mesh(np.array(jax.devices()), ("devices",))
+    split = jax.sharding.NamedSharding(mesh, jax.P("devices"))
+    for dtype, x64 in ((np.float32, False), (np.float32, True), (np.float64, True)):
+        x = np.random.default_rng(0).permutation(2 * 1100).reshape(2, 1100).astype(dtype) + dtype(1 / 3)
+        op, places = sg.MaxPool((1030,), stride=10), sg.max_pool(x, (1030,), stride=10, return_indices=True)[1]
+        expected = op(x), op.vjp((x,), np.ones((2, 8), dtype))[0], places, sg.max_unpool(op(x), places, (1100,))
+
+        def found(x):
+            value, places = sg.max_pool(x, (1030,), stride=10, return_indices=True)
+            slope = jax.grad(lambda x: op(x).sum())(x)  # noqa: B023
+            return value, slope, places, sg.max_unpool(value, places, (1100,))
+
+        with jax.enable_x64(x64), sgj.composed():
+            given = jax.device_put(x, split)
+            for function in (found, jax.jit(found)):
+                for got, wanted in zip(function(given), expected, strict=True):
+                    assert got.dtype == (wanted.dtype if x64 or wanted.dtype != np.int64 else np.int32)
+                    assert np.array_equal(got, wanted)
+
+
 def test_shard_map_over_two_devices(monkeypatch):
     monkeypatch.setenv("JAX_PLATFORMS", "cpu")
     monkeypatch.setenv("XLA_FLAGS", "--xla_force_host_platform_device_count=2 --xla_backend_optimization_level=0")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join(sys.path))
     code = "import jax, test_jax; jax.config.update('jax_enable_x64', True); test_jax.on_two_devices()"
+    subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
+    code = "import test_jax; test_jax.large_windows_on_two_devices()"
     subprocess.run([sys.executable, "-W", "error", "-c", code], check=True)
 
 

@@ -110,6 +110,29 @@ def test_forward_mode_over_forward_mode(function):
         nearly(nested(x), third)
 
 
+@pytest.mark.parametrize("p", [2, 2.5, 3, 4])
+@pytest.mark.parametrize("padding", [0, 2])
+def test_third_derivatives_of_norms(p, padding):
+    """Powers of padding, of zeros and of negative cells, against NumPy's nested transforms."""
+
+    def norms(x):
+        return sg.sum(sg.lp_pool(x, (3,), p=p, stride=2, padding=padding))
+
+    def along(jvp, f, t):
+        return lambda x: jvp(f, (x,), (t,))[1]
+
+    x, dx = np.array([0, -2.0, 3, 0, 0, 0, 0, 1]), np.linspace(0.3, 0.9, 8)
+    wanted = torch.tensor(sg.grad(along(sg.jvp, along(sg.jvp, norms, dx), dx))(x))
+    x, dx = torch.tensor(x, requires_grad=True), torch.tensor(dx)
+    found = [func.grad(along(func.jvp, along(func.jvp, norms, dx), dx))(x)]
+    value = norms(x)
+    for _ in range(3):
+        found.append(torch.autograd.grad(value, x, create_graph=True)[0])
+        value = (found[-1] * dx).sum()
+    assert wanted.abs().sum() > 0
+    nearly((found[0], found[-1]), (wanted, wanted))
+
+
 @every
 def test_vmap_in_any_place_of_the_axis_and_nested(op):
     x, other = sample(2, 4, 5), sample(2, 4, 5, seed=1)

@@ -146,10 +146,50 @@ def test_unpooling_compiles_and_exports_with_dynamic_shapes(rank):
             x = sample(2, 3, *[length] * rank)
             exactly(compiled(x), net(x))
     long = {"x": {2: torch.export.Dim("h", min=4, max=100)}}
-    net = There(rank, False)
-    program = torch.export.export(net, (sample(2, 3, *[6] * rank),), dynamic_shapes=long).module()
-    x = sample(2, 3, 20, *[6] * (rank - 1))
-    exactly(program(x), net(x))
+    for sized in (False, True):
+        net = There(rank, sized)
+        program = torch.export.export(net, (sample(2, 3, *[6] * rank),), dynamic_shapes=long).module()
+        for length in (20, 21):
+            x = sample(2, 3, length, *[6] * (rank - 1))
+            exactly(program(x), net(x))
+
+
+class Sized(torch.nn.Module):
+    """A function of two tensors, the second of which only gives lengths."""
+
+    def __init__(self, function):
+        super().__init__()
+        self.function = function
+
+    def forward(self, x, like):
+        return self.function(x, like)
+
+
+SIZED = {
+    "unpooling": lambda x, like: sg.max_unpool(*sg.max_pool(x, (2,), return_indices=True), like.shape[-1:]),
+    "torch's unpooling": lambda x, like: functional.max_unpool1d(
+        *functional.max_pool1d(x, 2, return_indices=True), 2, output_size=like.shape[-1:]
+    ),
+    "adaptive average": lambda x, like: sg.adaptive_avg_pool(x, like.shape[-1:]),
+    "adaptive maximum": lambda x, like: sg.adaptive_max_pool(x, like.shape[-1:]),
+    "reshape": lambda x, like: sg.reshape(x, (2, x.shape[1] * x.shape[2])),
+    "broadcast": lambda x, like: sg.broadcast_to(x[:, :, :1], like.shape),
+}
+
+
+@pytest.mark.parametrize("name", SIZED)
+def test_exports_with_lengths_that_are_arguments(name):
+    function, dims = (
+        SIZED[name],
+        ({2: torch.export.Dim("n", min=4, max=100)}, {2: torch.export.Dim("m", min=4, max=100)}),
+    )
+    program = torch.export.export(Sized(function), (sample(2, 3, 8), sample(2, 3, 9)), dynamic_shapes=dims).module()
+    for lengths in ((20, 20), (20, 21), (11, 10)):
+        operands = [sample(2, 3, length) for length in lengths]
+        exactly(program(*operands), function(*operands))
+    if name == "torch's unpooling":
+        with pytest.raises(RuntimeError, match="less than a stride"):
+            program(sample(2, 3, 8), sample(2, 3, 12))
 
 
 def test_jit_traces_record_the_operator():

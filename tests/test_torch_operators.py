@@ -356,7 +356,11 @@ def test_derivatives_at_views_that_are_not_memory_of_their_own(op, view):
 def test_a_bias_does_not_change_the_dtype_and_empty_batches_have_gradients(function, rank):
     x, w, b = torch.ones(0, 2, *[3] * rank), torch.ones(2, 2, *[2] * rank), torch.ones(2)
     with torch.autocast("cpu", torch.bfloat16):
-        assert function(x, w, b).dtype is function(x, w).dtype
+        dtypes = {function(*(t.to(dtype) for t in (x, w, b))).dtype for dtype in (x.dtype, torch.bfloat16)}
+        assert dtypes == {function(x, w).dtype} == {torch.bfloat16}
+        full = torch.ones(1, *x.shape[1:])
+        assert function(full, w).dtype is torch.bfloat16
+        assert function(full.double(), w.double()).dtype is torch.float64
     leaves = [t.requires_grad_() for t in (x, w, b)]
     none = [x, torch.ones(0, 2, *[2] * rank, requires_grad=True)]  # no output channel either
     for operands in (leaves, leaves[:2], none if function is sg.conv else leaves):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import numbers
 import operator
+import sys
 from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
@@ -35,6 +36,12 @@ LONGEST = 2**63 - 1
 """What the length of an array's axis may be."""
 
 
+def _is_symbolic(value: Any) -> bool:
+    """Whether a value is a length that torch.export leaves open."""
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(value, torch.SymInt) and bool(value.node.is_symbolic())
+
+
 def integer(
     name: str,
     argument: str,
@@ -48,6 +55,9 @@ def integer(
     message."""
     if type(value) is int and (least is None or least <= value) and -most <= value <= most:
         return value  # as nearly all are
+    if _is_symbolic(value):  # as an integer it would be the same in every run of the program
+        open_length: int = value
+        return open_length
     shown = value if whole is None else whole
     try:
         if isinstance(value, bool):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from .array_methods import ArrayMethods
-from .scalars import as_operand, find_family, is_tensor
+from .scalars import as_operand, find_family, is_tensor, is_traced
 from .scalars.dual import Dual
 
 SYMBOLS: dict[str, Any] = {}
@@ -93,6 +93,8 @@ def indicator(operand: Any, mask: Any) -> Any:
     array = as_operand("constant", "operand", operand)
     if is_tensor(mask):
         return mask.to(array.dtype)
+    if is_traced(mask):
+        return mask * np.ones((), array.dtype)
     S = find_family("constant", ["operand"], [array])
     return S.leave(S.constant(np.asarray(mask).astype(np.int64).reshape(-1)), np.shape(mask))
 

@@ -13,9 +13,9 @@ import numpy as np
 sys.path.insert(0, str(Path(__file__).parent.parent))
 import naive
 
-from specgrad import Conv
+from specgrad import Conv, SumPool
 from specgrad.conformance import NotOffered
-from specgrad.ops.pool import Average, Maximum
+from specgrad.ops.pool import Average, Extremum
 
 
 def wide(dtype):
@@ -41,6 +41,8 @@ class Right:
         return best
 
     def divisor(self, op, taps, real):
+        if isinstance(op, SumPool):
+            return 1
         if getattr(op, "divisor_override", None) is not None:
             return op.divisor_override
         return len(taps) if getattr(op, "count_include_pad", True) else max(len(real), 1)
@@ -48,7 +50,7 @@ class Right:
     def row(self, op, x, position, taps):
         """The value of one window and its slopes: [(input position, slope), …]."""
         real = [tap for tap in taps if tap is not None]
-        if isinstance(op, Average):
+        if isinstance(op, Average | SumPool):
             divisor = x.dtype.type(self.divisor(op, taps, real))
             total = x.dtype.type(0)
             for tap in real:
@@ -64,15 +66,18 @@ class Right:
         return x[first], [(t, x.dtype.type(len(tied)) if op.ties == "split" else 1) for t in tied]
 
     def offered(self, op, x):
-        if not isinstance(op, Maximum | Average):
+        if not isinstance(op, Extremum | Average | SumPool):
             raise NotOffered(op.name)
-        if isinstance(op, Average) and x.dtype.kind in "iu":
+        if not isinstance(op, Extremum) and x.dtype.kind in "iu":
             raise NotOffered("integers")
 
     def rows(self, op, x):
         self.offered(op, x)
         op.output_shape(x.shape)
         x = x.astype(wide(x.dtype))
+        if getattr(op, "lowest", False):  # a minimum is a maximum of the negative cells
+            found = [(position, *self.row(op, -x, position, taps)) for position, taps in self.windows(op, x)]
+            return [(position, -value if slopes else value, slopes) for position, value, slopes in found]
         return [(position, *self.row(op, x, position, taps)) for position, taps in self.windows(op, x)]
 
     def forward(self, op, inputs):

@@ -2,7 +2,7 @@
 
 from right import Right
 
-from specgrad.ops.pool import Maximum
+from specgrad.ops.pool import Extremum
 
 
 class Faulty(Right):
@@ -10,7 +10,7 @@ class Faulty(Right):
 
     def row(self, op, x, position, taps):
         value, slopes = super().row(op, x, position, taps)
-        if isinstance(op, Maximum) and None in taps and not value > 0 and value == value:
+        if isinstance(op, Extremum) and None in taps and not value > 0 and value == value:
             return x.dtype.type(0), []
         return value, slopes
 

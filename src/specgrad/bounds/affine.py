@@ -25,6 +25,7 @@ Floats = npt.NDArray[np.float64]
 UNIT = 2.0**-53
 SMALL = 2**17  # cells of a matrix; smaller ones are faster dense
 TINY = 2.0**-1000  # exceeds the underflow of any sum that fits in memory
+LEAST = 2.0**-1074  # exceeds the underflow of one product; that of a weight counts once per unit of its cell
 ROOM = 1 + 2.0**-30  # exceeds 1 + the relative error of a sum of up to 2**22 absolute values
 
 

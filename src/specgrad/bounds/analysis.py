@@ -24,7 +24,7 @@ from ..graph import Graph
 from ..graph.ir import Node
 from ..ops import Relu
 from . import linear
-from .affine import ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, unbounded
+from .affine import LEAST, ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, unbounded
 from .boxes import outward
 from .joint import Joint
 from .maximum import Choice, Pool, Taps
@@ -33,8 +33,9 @@ from .relax import POOLS, open_taps, relax, relax_chosen
 DENSE = 0.2  # the share of nonzero cells above which a sparse row costs more than a dense one
 CHUNK = 2**23  # cells of a dense matrix at a time
 MANY = 64  # rows
-GREATEST = {unit: float(np.finfo(kind).max) for unit, kind in ((0.0, "f8"), (2.0**-24, "f4"), (2.0**-53, "f8"))}
-UNDERFLOW = {2.0**-24: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
+SINGLE = 2.0**-24  # the unit of float32
+GREATEST = {unit: float(np.finfo(kind).max) for unit, kind in ((0.0, "f8"), (SINGLE, "f4"), (2.0**-53, "f8"))}
+UNDERFLOW = {SINGLE: 2.0**-149, 2.0**-53: 2.0**-1074}  # unit of a float type -> its least positive number
 
 
 class Late(Exception):
@@ -116,7 +117,7 @@ class Analysis:
         self.relaxations: dict[int, Relaxation] = {}
         self.varying: list[bool] = []
         self.known, self.constants = _known.setdefault(graph, ({}, {}))
-        self._sizes: dict[int, tuple[Floats, Floats, int]] = {}
+        self._sizes: dict[int, tuple[Floats, Floats, int, float]] = {}
         self.pools: dict[int, Pool] = {}
         self.blocks: dict[int, Any] = {}  # used by `alpha`, made once
         self.read = read = self._read_by_curves() if refine else set()
@@ -181,9 +182,10 @@ class Analysis:
             return self.constants[node.index]
         if self.is_unbounded:
             return unbounded(node.shape)
-        boxes = [self.boxes[p] for p in node.operands]
         varying = [self.varying[p] for p in node.operands]
-        if linear.is_linear(node.op, varying) and node.index not in self.known:
+        is_linear = linear.is_linear(node.op, varying)
+        boxes = [self.boxes[p] if is_linear else self.held(p) for p in node.operands]
+        if is_linear and node.index not in self.known:
             self.known[node.index] = linear.linear(node.op, boxes, varying)
         chosen = [split for split in self.splits if split.other >= 0 and split.place in node.operands]
         if chosen and type(node.op) in POOLS:
@@ -197,10 +199,15 @@ class Analysis:
             numbers += [matrix.data for form in forms for matrix in form.rows.values()]
         if not all(np.isfinite(n).all() for n in numbers) or (self.unit and not self._fits(peak)):
             return unbounded(node.shape)
+        slack = np.zeros(forms[0].constant.size)
         if self.unit and np.any(roundings):
             reach = 1 + max(box.magnitude.max(initial=0.0) for box in boxes)  # bounds the factors of a lost weight
             lost = UNDERFLOW[self.unit] * (2 + sum(box.lower.size for box in boxes)) * reach
-            slack = np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
+            slack = slack + np.where(np.equal(roundings, 0), 0.0, self.unit * roundings + lost).reshape(-1)
+        if self.unit == SINGLE and is_linear:  # cells that are constants, as by concatenation or padding
+            alone = (forms[0].roundings == 0) & (forms[0].constant != 0)
+            slack = slack + np.where(alone, np.abs(linear.narrowed(forms[0].constant) - forms[0].constant), 0.0)
+        if slack.any():
             low, high = relaxation.below, relaxation.above
             relaxation = Relaxation(
                 Affine(low.rows, below(low.constant, slack)), Affine(high.rows, above(high.constant, slack))
@@ -208,6 +215,14 @@ class Analysis:
             reached = reached.reshaped((-1,)).widened(slack)
         self.relaxations[node.index] = relaxation
         return reached.reshaped(node.shape)
+
+    def held(self, place: int) -> Box:
+        """The box of a value as nonlinear operators read it: constants as they are written, and
+        rounded to float32 if that is covered. Linear operators count this rounding themselves."""
+        box = self.boxes[place]
+        if self.unit != SINGLE or self.varying[place]:
+            return box
+        return Box(np.minimum(box.lower, linear.narrowed(box.lower)), np.maximum(box.upper, linear.narrowed(box.upper)))
 
     def _fits(self, numbers: Any) -> bool:
         """Whether floats reach as far as these numbers, none of which is NaN."""
@@ -286,7 +301,7 @@ class Analysis:
             if node.is_input:
                 reached[node.index] = A
             elif node.op is None or not self.varying[node.index]:
-                constant, error = self._concrete(A, self.boxes[node.index], constant, error)
+                constant, error = self._concrete(A, self.held(node.index), constant, error)
             else:
                 found, constant, error = self._through(node, A, constant, error, slopes)
                 for place, part in found.items():
@@ -323,13 +338,13 @@ class Analysis:
     ) -> tuple[dict[int, Any], Floats, Floats]:
         """Rows at an operator's value as rows at its operands."""
         relaxation = self.relaxations[node.index]
-        spread, size, readers = self.size(node)
+        spread, size, readers, lost = self.size(node)
         if slopes is not None and node.index in slopes.single:
             return self._with_slopes(node, A, constant, error, slopes)
         if slopes is not None and node.index in slopes.pools:
             pool, choice = slopes.pools[node.index]
             rows, added, cost = pool.through(*split(A.toarray() if sparse.issparse(A) else A), choice)
-            error = error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added) + TINY
+            error = error + cost + gamma(len(self.graph.nodes) + 2) * np.abs(added) + TINY + pool.terms * lost
             return {node.operands[0]: rows}, constant + added, error
         pulled: dict[int, Any] = {}
         if relaxation.is_linear:
@@ -351,7 +366,7 @@ class Analysis:
             cost = cost + self._summed(A.shape[1]) * size
         if cost.any():
             error = error + (abs(A) @ cost) * ROOM
-        return pulled, constant, error + TINY
+        return pulled, constant, error + TINY + readers * lost
 
     def _with_slopes(
         self, node: Node, A: Any, constant: Floats, error: Floats, slopes: Slopes
@@ -362,7 +377,7 @@ class Analysis:
         positive, negative = split(A)
         pulled = {before: positive * slopes.single[node.index]}
         spread = self.boxes[before].magnitude.reshape(-1)  # slopes are at most 1
-        error = error + gamma(3) * (abs(A) @ spread) + TINY
+        error = error + gamma(3) * (abs(A) @ spread) + TINY + 2 * self.size(node)[3]
         if node.index in slopes.joint:
             joint, a = slopes.joint[node.index]
             pulled[joint.source], added, cost = joint.below(negative, a)
@@ -397,18 +412,19 @@ class Analysis:
         known = [split for split in self.splits if split.place == node.operands[0]]
         return open_taps(node.op, [self.boxes[node.operands[0]]], known)
 
-    def size(self, node: Node) -> tuple[Floats, Floats, int]:
-        """Σ|terms| of an operator's forms, the size of their constants, and the roundings of a
-        column's sum."""
+    def size(self, node: Node) -> tuple[Floats, Floats, int, float]:
+        """Σ|terms| of an operator's forms, the size of their constants, the roundings of a column's
+        sum, and a bound of the effect of one underflow in every column."""
         if node.index not in self._sizes:
             relaxation = self.relaxations[node.index]
-            magnitudes = [self.boxes[p].magnitude for p in node.operands]
+            magnitudes = [self.held(p).magnitude for p in node.operands]
             forms = [relaxation.below] if relaxation.is_linear else [relaxation.below, relaxation.above]
             spread = np.maximum.reduce([form.spread(magnitudes) for form in forms])
             size = np.maximum.reduce([np.abs(form.constant) for form in forms])
             readers = sum(form.readers + len(form.rows) for form in forms) if any(form.readers for form in forms) else 0
             readers += len(forms) - 1
-            self._sizes[node.index] = spread, size, readers
+            lost = sum(float((LEAST * magnitude).sum()) for magnitude in magnitudes)
+            self._sizes[node.index] = spread, size, readers, lost
         return self._sizes[node.index]
 
 

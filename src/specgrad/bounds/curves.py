@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ..operator import Operator
-from .affine import TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, diagonal
+from .affine import LEAST, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, diagonal
 from .maximum import chord
 
 ULPS = 16
@@ -96,7 +96,7 @@ class Curve:
         middle = 0.5 * (low + high)
         slope = self.slope(middle)
         line = self.through(slope, [middle], side)
-        cost = slack(slope * (high - low))
+        cost = slack(slope * (high - low)) + ULPS * LEAST * (high - low)
         return Line(slope, above(line.constant, cost) if side is above else below(line.constant, cost))
 
 

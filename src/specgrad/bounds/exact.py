@@ -195,6 +195,18 @@ class Network:
         if self.unit and most > GREATEST[self.covers]:
             raise failed(node.name, f"may compute numbers beyond the greatest {self.covers}")
 
+    def rounded(self, number: Fraction) -> Fraction:
+        """A number as a float of the type that is covered."""
+        near = float(number)
+        return Fraction(float(np.float32(near)) if self.covers == "float32" else near) if self.unit else number
+
+    def held(self, place: int) -> Box:
+        """The box of a constant as nonlinear operators read it: as it is written, and as a
+        float."""
+        exact = [Fraction(n) for n in np.ravel(self.constants[place]).tolist()]
+        pairs = [(n, self.rounded(n)) for n in exact]
+        return Box(*(Exact.of(objects([pick(pair) for pair in pairs])) for pick in (min, max)))
+
     def _is_linear(self, node: Node) -> bool:
         """Whether no slope in a varying operand depends on a varying operand."""
         slots = {slot for slot, p in enumerate(node.operands) if self.varying[p]}
@@ -279,6 +291,8 @@ class Network:
             if n > 1 or c:  # errors of products, rounded weights, and additions: each at most all terms of one sign
                 units = (2 * size[o] if c else 0) + abs(shift) + max(n - 1, 0) * max(signed[0][o], signed[1][o])
                 slack[o] = unit / (1 - (n + 3) * unit) * units + lost if units else Fraction(0)  # sums of 0 are exact
+            elif shift:  # a constant alone
+                slack[o] = abs(self.rounded(shift) - shift)
         return made._replace(slack=Exact.of(objects(slack)))
 
 

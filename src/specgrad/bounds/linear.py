@@ -9,15 +9,17 @@ the interval's effect is added as slack.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
 from ..errors import ArgumentError, refusal
 from ..operator import Operator
-from ..ops import Div
-from .affine import ROOM, TINY, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
+from ..ops import Div, Pad, Scale
+from .affine import LEAST, ROOM, TINY, UNIT, Affine, Box, Floats, Relaxation, above, below, gamma, own_rows
 
+NORMAL = float(np.finfo(np.float64).tiny)
 MOST_TERMS = 2**22  # the longest float32 sum with a known error bound
 
 
@@ -41,7 +43,7 @@ def linear(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) -> Affin
     if not any(moving):
         moving[0] = True  # a constant is a box of one point
     shapes = [box.shape for box in boxes]
-    middle = [np.zeros(s) if m else 0.5 * (b.lower + b.upper) for b, m, s in zip(boxes, moving, shapes, strict=True)]
+    middle = [np.zeros(s) if m else _middle(b) for b, m, s in zip(boxes, moving, shapes, strict=True)]
     slots = [slot for slot, moves in enumerate(moving) if moves]
     rows = own_rows(op, middle, slots)
     return Affine(rows, np.asarray(op(*middle), np.float64).reshape(-1))
@@ -57,11 +59,37 @@ def constant_slack(op: Operator, boxes: Sequence[Box], varying: Sequence[bool]) 
         if _reads(op, slot) & {slot}:
             rule, remedy = "is a constant that no float is, in a slope that depends on it", "make the constant a float"
             raise refusal(ArgumentError, "bounds", f"{op.slots[slot].name} of {op.name}", box.lower, rule, remedy)
-        middle = 0.5 * (box.lower + box.upper)
+        middle = _middle(box)
         radius = above(np.maximum(box.upper - middle, middle - box.lower), TINY)
         matrix = own_rows(op, [b.magnitude for b in boxes], [slot])[slot]
         slack = slack + abs(matrix) @ radius.reshape(-1) * (1 + gamma(matrix.shape[1] + 2))
     return slack
+
+
+def _middle(box: Box) -> Floats:
+    """Cells near the middle of a box; those of a point exactly. The sum of both ends could
+    overflow."""
+    return np.asarray(box.lower + 0.5 * (box.upper - box.lower))
+
+
+def lost(op: Operator, form: Affine, boxes: Sequence[Box]) -> Any:
+    """A bound, per output, of the effect of weights that underflow, and of a padding that no
+    float64 is; 0 if there are none.
+
+    The weights of multilinear operators are cells of constants, which are exact.
+    """
+    if op.curvature == "multilinear":
+        return 0.0
+    if type(op) is Pad:
+        exact = Fraction(float(op.fill)) == op.fill
+        return 0.0 if exact else np.where(form.roundings > 0, 0.0, UNIT * np.abs(form.constant) + LEAST)
+    weights = np.abs(np.concatenate([matrix.data for matrix in form.rows.values()]))
+    if type(op) is Scale:
+        factor = Fraction(op.factor)
+        rounded = abs(factor) < NORMAL and Fraction(float(factor)) != factor
+    else:
+        rounded = bool((weights < NORMAL).any())
+    return sum(float((LEAST * boxes[slot].magnitude).sum()) for slot in form.rows) if rounded else 0.0
 
 
 def with_slack(form: Affine, slack: Any) -> Relaxation:
@@ -85,6 +113,12 @@ def peak(form: Affine, boxes: Sequence[Box]) -> float:
         return constant
     reach = {slot: max(float(boxes[slot].magnitude.max(initial=0.0)), 1.0) for slot in form.rows}
     return 4 * (sum(form.widest[slot] * most for slot, most in reach.items()) + constant)
+
+
+def narrowed(cells: Floats) -> Floats:
+    """Numbers rounded to float32."""
+    with np.errstate(all="ignore"):
+        return cells.astype(np.float32).astype(np.float64)
 
 
 def roundings(form: Affine, boxes: Sequence[Box]) -> Floats:

@@ -54,7 +54,7 @@ class Parts:
     def _cost(self, node: Node) -> Floats:
         """A bound of the rounding error, per output and unit of a row: relus of a part have slopes
         up to 1, and constants no greater than the whole's."""
-        spread, size, readers = self.whole.size(node)
+        spread, size, readers, _ = self.whole.size(node)
         if type(node.op) is Relu:
             spread = self.whole.boxes[node.operands[0]].magnitude.reshape(-1)
         return np.asarray(4 * (gamma(readers + 4) * spread + gamma(size.size + len(self.nodes) + 4) * size))
@@ -89,16 +89,17 @@ class Parts:
             if A is None:
                 continue
             if node.op is None or not whole.varying[node.index]:
-                box = boxes.get(node.index) or Box(*(end.reshape(1, -1) for end in whole.boxes[node.index]))
+                box = boxes.get(node.index) or Box(*(end.reshape(1, -1) for end in whole.held(node.index)))
                 positive, negative = split(A)
                 constant = constant + _times(positive, box.lower) + _times(negative, box.upper)
-                size = np.abs(A) @ whole.boxes[node.index].magnitude.reshape(-1)
+                size = np.abs(A) @ whole.held(node.index).magnitude.reshape(-1)
                 error = error + gamma(A.shape[2] + len(self.nodes) + 4) * size + TINY
                 if node.is_input:
                     reached[node.index] = A
                 continue
             if node.index in self.costs:
-                error = error + np.abs(A) @ self.costs[node.index] + TINY
+                _, _, readers, lost = whole.size(node)
+                error = error + np.abs(A) @ self.costs[node.index] + TINY + (readers + 4) * lost
             for place, part, added in self._through(node, A, boxes):
                 constant = constant + added
                 if place in waiting:

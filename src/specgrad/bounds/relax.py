@@ -59,7 +59,7 @@ def relax(
     """
     if linear.is_linear(op, varying):
         form = linear.linear(op, boxes, varying) if form is None else form
-        found = linear.with_slack(form, linear.constant_slack(op, boxes, varying))
+        found = linear.with_slack(form, linear.constant_slack(op, boxes, varying) + linear.lost(op, form, boxes))
         cost = (linear.roundings(form, boxes), linear.peak(form, boxes)) if floats else (0.0, 0.0)
         return Relaxed(found, image(found, boxes), *cost)
     own = getattr(op, "relax", None)

@@ -63,8 +63,7 @@ class Part:
 
     def _forward(self, node: Node) -> Box:
         if node.index in self.network.constants:
-            exact = Exact.of(self.network.constants[node.index].reshape(-1))
-            return Box(exact, exact)
+            return self.network.held(node.index)
         boxes = [self.boxes[p] for p in node.operands]
         if node.index in self.network.linear:
             self.linear[node.index] = made = self.network.with_slack(node, boxes)
@@ -137,11 +136,7 @@ class Part:
             if A is None:
                 continue
             if node.op is None or node.index in self.network.constants:
-                least = [
-                    A.part(sign).dot(end)
-                    for sign, end in ((1, self.boxes[node.index].lower), (-1, self.boxes[node.index].upper))
-                ]
-                total = [sum(parts) for parts in zip(total, *least, strict=True)]
+                total = [a + b for a, b in zip(total, self._least(node.index, A), strict=True)]
                 continue
             if node.index in self.linear:
                 found, added = self._through_linear(node, A)
@@ -151,6 +146,11 @@ class Part:
             for place, part in found:
                 waiting[place] = waiting[place] + part if place in waiting else part
         return total
+
+    def _least(self, place: int, A: Exact) -> list[Fraction]:
+        """The least values of A·x for x in the box of a value."""
+        low, high = self.boxes[place]
+        return [a + b for a, b in zip(A.part(1).dot(low), A.part(-1).dot(high), strict=True)]
 
     def _cells(self, place: int) -> int:
         return math.prod(self.graph.nodes[place].shape)
@@ -182,10 +182,12 @@ class Part:
             added = part.dot(way.intercept)
             for slot in set(way.slot.tolist()):
                 place = node.operands[slot]
-                moved = np.where(way.slot == slot, part.numbers * slope, 0)
-                rows = Exact(scatter(moved, way.place, self._cells(place)), part.over * SLOPES)
+                here = way.slot == slot
+                moved = np.where(here, part.numbers * slope, 0)
+                rows = Exact(scatter(moved, np.where(here, way.place, 0), self._cells(place)), part.over * SLOPES)
                 if place in self.network.constants:
-                    added = [a + b for a, b in zip(added, rows.dot(self.boxes[place].lower), strict=True)]
+                    least = self._least(place, rows)
+                    added = [a + b for a, b in zip(added, least, strict=True)]
                 else:
                     found.append((place, rows))
             total = [a + b for a, b in zip(total, added, strict=True)]

@@ -402,7 +402,7 @@ def scores(analysis: Analysis, node: Any, seen: dict[int, Any]) -> tuple[float, 
     for slot, matrix in rows.items():
         for cell in matrix.indices[matrix.indptr[output] : matrix.indptr[output + 1]].tolist():
             low, high = (float(end.reshape(-1)[cell]) for end in boxes[slot])
-            if low < high:
+            if low < high and analysis.varying[node.operands[slot]]:
                 return float(gap[output]), (node.operands[slot], cell, -1, (low + high) / 2)
     return nothing
 

@@ -19,7 +19,7 @@ from .. import dispatch
 from ..caches import cached_property
 from ..drawing.window import widened
 from ..ops import ConvTranspose, SmoothMaxPool
-from ..ops.pool import Maximum
+from ..ops.pool import Extremum
 from ..scalars.dual import Dual
 from . import bounds
 from .bounds import Judged, finfo
@@ -104,9 +104,9 @@ class Answers:
         op, operands = self.case.op, self._operands
         if self.whole:
             return exactly(np.asarray(_reference(op, tuple(x.astype(np.int64) for x in operands)), float))
-        if isinstance(op, Maximum) or self.special:
+        if isinstance(op, Extremum) or self.special:
             near = _reference(op, operands)
-            return exactly(near, signed=True) if isinstance(op, Maximum) else self._loose(near, "value")
+            return exactly(near, signed=True) if isinstance(op, Extremum) else self._loose(near, "value")
         if isinstance(op, SmoothMaxPool):
             return _judged(self._smooth[0], self.dtype)
         return _judged(bounds.value(op, self._wide), self.dtype)
@@ -168,7 +168,7 @@ class Answers:
             return "NaN"
         if any(np.isinf(a).any() for a in arrays):
             return "infinity"
-        if isinstance(self.case.op, Maximum) and self._ties():
+        if isinstance(self.case.op, Extremum) and self._ties():
             return "ties"
         return "padding" if self._pads() else ""
 
@@ -191,7 +191,7 @@ class Answers:
     @property
     def _moves(self) -> bool:
         """Whether the JVP copies cells without arithmetic: a maximum with one winner."""
-        return isinstance(self.case.op, Maximum) and self.case.op.ties == "first"
+        return isinstance(self.case.op, Extremum) and self.case.op.ties == "first"
 
     @cached_property
     def _operands(self) -> tuple[Array, ...]:
@@ -223,7 +223,7 @@ class Answers:
         operands whose non-finite cells are replaced by 1."""
         op: Any = self.case.op
         operands = tuple(map(_tamed, self.case.operands))
-        if isinstance(op, Maximum):  # all cells tied: an upper bound of the terms, whichever cells win
+        if isinstance(op, Extremum):  # all cells tied: an upper bound of the terms, whichever cells win
             op, operands = replace(op, ties="all"), tuple(np.zeros_like(x) for x in operands)
         answer: Any = getattr(
             Answers(Case(op, operands, tuple(map(_tamed, self.case.tangents)), _tamed(self.case.cotangent))), what

@@ -24,6 +24,7 @@ from ..ops import (
     LogSoftmax,
     MaxPool,
     Mean,
+    MinPool,
     MseLoss,
     Mul,
     Relu,
@@ -32,6 +33,7 @@ from ..ops import (
     SmoothMaxPool,
     Sub,
     Sum,
+    SumPool,
 )
 
 
@@ -81,6 +83,9 @@ def _fixed() -> list[Fixed]:
             ones,
             ([[0.25, 0.5, 0.25], [0.5, 1, 0.5], [0.25, 0.5, 0.25]],),
         ),
+        Fixed(MinPool((2, 2), stride=1), (x,), [[1, 2], [4, 5]], ones, ([[1, 1, 0], [1, 1, 0], [0, 0, 0]],)),
+        Fixed(MinPool((3, 3), stride=2, padding=1), (x,), [[1, 2], [4, 5]]),
+        Fixed(SumPool((2, 2), stride=1), (x,), [[12, 16], [24, 28]], ones, ([[1, 2, 1], [2, 4, 2], [1, 2, 1]],)),
         Fixed(MaxPool((3, 3), stride=2, padding=1), (x,), [[5, 6], [8, 9]]),
         Fixed(MaxPool((3, 3), stride=2, padding=1), (-x,), [[-1, -2], [-4, -5]]),
         Fixed(AvgPool((3, 3), stride=2, padding=1), (x,), [[4 / 3, 16 / 9], [8 / 3, 28 / 9]], digits=15),

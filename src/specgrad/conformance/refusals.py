@@ -9,7 +9,18 @@ from typing import Any
 import numpy as np
 
 from ..operator import Operator
-from ..ops import AdaptiveAvgPool, AdaptiveMaxPool, AvgPool, Conv, ConvTranspose, Linear, MaxPool, SmoothMaxPool
+from ..ops import (
+    AdaptiveAvgPool,
+    AdaptiveMaxPool,
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    Linear,
+    MaxPool,
+    MinPool,
+    SmoothMaxPool,
+    SumPool,
+)
 from .cases import Case
 from .compare import Outcome
 from .curated import NamedCase, distinct
@@ -28,6 +39,8 @@ def illegal() -> list[NamedCase]:
         ("the kernel exceeds the input", MaxPool((3,), stride=1), distinct((1, 1, 2))),
         ("the kernel exceeds the input", AvgPool((3,), stride=1), distinct((1, 1, 2))),
         ("the kernel exceeds the input", SmoothMaxPool((3,), stride=1, beta=1), distinct((1, 1, 2))),
+        ("the kernel exceeds the input", MinPool((3,), stride=1), distinct((1, 1, 2))),
+        ("the kernel exceeds the input", SumPool((3,), stride=1), distinct((1, 1, 2))),
         ("the kernel exceeds the padded input", MaxPool((2,), stride=1, dilation=3), distinct((1, 2, 3))),
         ("the kernel exceeds the padded input", AvgPool((3,), stride=1, padding=1), distinct((1, 2, 0))),
         ("an empty spatial axis", MaxPool((2, 2), stride=1, padding=1), empty),

@@ -75,11 +75,40 @@ def _on_host(op: Any, operands: Sequence[Any]) -> Any:
     dtype = jax.dtypes.canonicalize_dtype(np.int64) if isinstance(op, Indices) else operands[0].dtype
 
     def run(*given: Any) -> Any:
-        out = np.empty(shape, dtype)
-        host.run(op, tuple(map(np.asarray, given)), out)
-        return out
+        out = np.empty((*shape, 1), dtype)
+        host.run(op, tuple(_of_words(np.asarray(x), o) for x, o in zip(given, operands, strict=True)), out[..., 0])
+        return out.view(np.uint32) if _is_long(dtype) else out[..., 0]
 
-    return jax.pure_callback(run, jax.ShapeDtypeStruct(shape, dtype), *operands)
+    if not _is_long(dtype):
+        result = jax.ShapeDtypeStruct(shape, dtype)
+    else:
+        result = jax.ShapeDtypeStruct((*shape, np.dtype(dtype).itemsize // 4), np.uint32)
+    found = jax.pure_callback(run, result, *map(_words, operands))
+    if not _is_long(dtype):
+        return lax.optimization_barrier(found)  # what a callback gives may be on one device, which jit does not take
+    if np.dtype(dtype).kind != "c":
+        return lax.bitcast_convert_type(found, dtype)
+    parts = lax.bitcast_convert_type(found.reshape(*shape, 2, 2), np.float64)
+    return lax.complex(parts[..., 0], parts[..., 1])
+
+
+def _is_long(dtype: Any) -> bool:
+    """Whether JAX narrows numbers of this dtype where x64 is off: as in the threads that call the
+    host, for which a context manager does not switch it on."""
+    return np.dtype(dtype).name in ("float64", "int64", "uint64", "complex128")
+
+
+def _words(x: Any) -> Any:
+    """The bits of an array of long numbers, as words of 32 bits along a new last axis."""
+    if not _is_long(x.dtype):
+        return x
+    parts = jnp.stack([x.real, x.imag], -1) if np.dtype(x.dtype).kind == "c" else x
+    return lax.bitcast_convert_type(parts, np.uint32).reshape(*x.shape, x.dtype.itemsize // 4)
+
+
+def _of_words(words: Any, like: Any) -> Any:
+    """The inverse of `_words`, on the host."""
+    return np.ascontiguousarray(words).view(like.dtype)[..., 0] if _is_long(like.dtype) else words
 
 
 def _zeros(shape: Sequence[int], example: Any) -> Any:

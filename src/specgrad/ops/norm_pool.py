@@ -78,7 +78,11 @@ class LpPool(SlidingWindow):
         return self.p % 2 == 0
 
     def _base(self, S: Family, tap: Any) -> Cells:
-        return tap.x if self._is_even else self._size(S, tap)
+        """What is raised to a power: 1 where the power is selected away, since the derivatives of a
+        power of 0 may be infinite."""
+        base = tap.cells(0) if self._is_even else Abs().function(S, tap.cells(0))
+        # where a comparison may be open, the hull with 1 would widen enclosures
+        return S.where(self._moves(S, tap) if S.decides else tap.real, base, S.constant(1))
 
     def _moves(self, S: Family, tap: Any) -> Mask:
         """Whether the norm of the window has a derivative in this cell."""

@@ -135,7 +135,8 @@ class Tensors(Family):
 
     def power(self, a: Cells, exponent: Number) -> Cells:
         try:
-            return torch.pow(a, self.constant(exponent))
+            # no tensor: autograd would multiply the logarithm of a negative a by 0
+            return torch.pow(a, self.constant(exponent) if self.lacks is _INTEGERS else float(exponent))
         except OverflowError:
             raise TooLong from None
 

@@ -149,7 +149,7 @@ def _by_aten(op: Any, *operands: Any) -> Any:
     if type(op) in BILINEAR and _is_exact(x):  # which aten refuses
         return reference.forward(op, operands)
     if type(op) in BILINEAR and _is_cut_off(op, *operands):
-        return composed.value(op, operands)
+        return _autocast(composed.value(op, operands))
     if x.dtype in HALVES and _rounds_between(op, x):
         wide = (given.float() if given.dtype in HALVES else given for given in operands)
         return BY_ATEN[type(op)](op, *wide).to(x.dtype)
@@ -173,6 +173,13 @@ def _rounds_between(op: Any, x: Tensor) -> bool:
     if type(op) in BILINEAR:
         return x.device.type == "cpu"
     return type(op) in (ops.CrossEntropy, ops.MseLoss) and not _autocasts(x)
+
+
+def _autocast(y: Tensor) -> Tensor:
+    """The result of a convolution in the dtype that autocast chooses, if it is on."""
+    if y.dtype not in (torch.float32, *HALVES) or not _autocasts(y):
+        return y
+    return y.to(torch.get_autocast_dtype(y.device.type))
 
 
 def _autocasts(x: Tensor) -> bool:
@@ -368,6 +375,7 @@ def _conv_transpose(op: Any, x: Tensor, weight: Tensor, bias: Tensor | None = No
             return _convolved(z, kernel, None, list(op.stride), list(op.padding), list(op.dilation), op.groups)[first]
 
         y = torch.func.vjp(convolution, x.new_zeros(shape))[1](x)[0]
+        y = _autocast(y)  # an adjoint has the dtype of its input
     if bias is not None:
         y = y + bias.to(y.dtype).reshape(-1, *(1,) * rank)  # autocast has chosen the dtype of y
     return y.reshape(*lead, *y.shape[1:])

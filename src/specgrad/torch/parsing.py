@@ -90,10 +90,20 @@ def unpooled(lengths: Sequence[int], kernel: Any, stride: Any, padding: Any, ask
         if not isinstance(asked, tuple | list) or len(asked) not in (rank, rank + 2):
             return None
         given = each(asked[-rank:], rank)
-        if given is None or not all(abs(n - m) < s for n, m, s in zip(given, found, stride, strict=True)):
+        if given is None or not all(_is_near(n - m, s) for n, m, s in zip(given, found, stride, strict=True)):
             return None
         found = given
     return found if all(n >= 0 for n in found) else None
+
+
+def _is_near(difference: int, stride: int) -> bool:
+    """Whether a length asked of max_unpool is less than a stride away from the usual one. An
+    exported program checks this when it runs: a guard would not hold for all lengths."""
+    if torch.compiler.is_exporting() and isinstance(difference, torch.SymInt):
+        near = torch.scalar_tensor(abs(difference), device="cpu") < stride
+        torch._assert_async(near, "max_unpool: output_size must be less than a stride away from the usual length")
+        return True
+    return abs(difference) < stride
 
 
 def misses(lengths: Sequence[int], padding: Sequence[int], dilation: Sequence[int]) -> bool:

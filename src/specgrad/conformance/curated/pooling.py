@@ -17,7 +17,9 @@ from ...ops import (
     GlobalAvgPool,
     GlobalMaxPool,
     MaxPool,
+    MinPool,
     SmoothMaxPool,
+    SumPool,
 )
 from .windows import CEILED, FLOATS, INF, NAN, WINDOWS, Array, NamedCase, distinct, everywhere, named, row, thirds
 
@@ -116,6 +118,23 @@ def max_pools() -> Iterator[NamedCase]:
         quick=True,
     )
     yield named("NaN beside padding", MaxPool((3,), stride=1, padding=1), row(NAN, 1, 2))
+
+
+def min_pools() -> Iterator[NamedCase]:
+    yield from sliding(MinPool, distinct)
+    yield from maxima(lambda k, ties: MinPool((k,), ties=ties), MinPool((2, 2)), MinPool((16, 17)))
+    padded = MinPool((3, 3), stride=2, padding=1)
+    yield named("padding is not 0", padded, 1 + np.arange(9, dtype=np.float32).reshape(1, 1, 3, 3), quick=True)
+
+
+def sum_pools() -> Iterator[NamedCase]:
+    yield from sliding(SumPool, thirds)
+    yield named("int32", SumPool((3,), stride=1), np.array([[[3, -7, 4, 9]]], np.int32), quick=True)
+    pool = SumPool((2,), stride=1)
+    yield named("a running sum must not lose precision", pool, row(1e8, 1, 1e-3, 1e-3, 0, 1e-6), quick=True)
+    yield named("NaN stays in the windows that read it", pool, row(NAN, 1, 2, 3), quick=True)
+    yield named("infinities of both signs", pool, row(INF, -INF, 1, 2))
+    yield named("subnormal numbers", pool, row(1e-40, 3e-40, 1e-45))
 
 
 def avg_pools() -> Iterator[NamedCase]:
@@ -241,6 +260,8 @@ def global_avg_pools() -> Iterator[NamedCase]:
 
 LISTS: dict[type[Operator], Callable[[], Iterator[NamedCase]]] = {
     MaxPool: max_pools,
+    MinPool: min_pools,
+    SumPool: sum_pools,
     AvgPool: avg_pools,
     SmoothMaxPool: smooth_max_pools,
     AdaptiveMaxPool: adaptive_max_pools,
