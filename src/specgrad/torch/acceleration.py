@@ -17,7 +17,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 from ..errors import ArgumentError, refusal
-from . import functional
+from . import convolution, functional
 from .modules import REPLACES
 
 NOTHING = (
@@ -68,7 +68,7 @@ class Acceleration:
     """The result of `accelerate`: print it, `undo` it, or use it in a ``with`` block, which calls
     `undo` at its end."""
 
-    def __init__(self, model: nn.Module | None, functions: bool = False) -> None:
+    def __init__(self, model: nn.Module | None, functions: bool = False, convolutions: bool = False) -> None:
         if not (model is None or isinstance(model, nn.Module)):
             rule, remedy = "must be a module of torch", "give the model, or nothing to change functional calls alone"
             raise refusal(ArgumentError, "accelerate", "model", model, rule, remedy)
@@ -77,10 +77,12 @@ class Acceleration:
         self.left: dict[str, nn.Module] = {}
         self._calls = _Calls()
         self._running, self._hooks = 0, []  # type: int, list[Any]
-        self._found = model is not None and any(type(module) in REPLACES.values() for module in model.modules())
-        if functions and model is None:
-            rule, remedy = "needs a model whose calls are exchanged", "give the model, or use a with block"
-            raise refusal(ArgumentError, "accelerate", "functions", functions, rule, remedy)
+        replaces = {**REPLACES, **(convolution.REPLACES if convolutions else {})}
+        self._found = model is not None and any(type(module) in replaces.values() for module in model.modules())
+        for word, value in (("functions", functions), ("convolutions", convolutions)):
+            if value and model is None:
+                rule, remedy = "needs a model", "give the model; a with block exchanges calls of pooling functions"
+                raise refusal(ArgumentError, "accelerate", word, value, rule, remedy)
         if functions and model is not None:
             self._hooks = [
                 model.register_forward_pre_hook(self._begin, prepend=True),
@@ -88,9 +90,9 @@ class Acceleration:
             ]
         for name, module in model.named_modules() if model is not None else ():
             name = name or type(module).__name__
-            if type(module) in REPLACES:
+            if type(module) in replaces:
                 self.changed[name] = module
-                module.__class__ = REPLACES[type(module)]
+                module.__class__ = replaces[type(module)]
             elif isinstance(module, POOLING) and type(module) not in REPLACES.values():
                 self.left[name] = module
 
@@ -115,7 +117,7 @@ class Acceleration:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        theirs = {ours: torchs for torchs, ours in REPLACES.items()}
+        theirs = {ours: torchs for torchs, ours in (*REPLACES.items(), *convolution.REPLACES.items())}
         for module in self.changed.values():
             module.__class__ = theirs.get(type(module), type(module))
         self.changed = {}
@@ -152,12 +154,16 @@ class Acceleration:
         return "\n".join(lines)
 
 
-def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbose: bool = True) -> Acceleration:
+def accelerate(
+    model: nn.Module | None = None, *, functions: bool = False, convolutions: bool = False, verbose: bool = True
+) -> Acceleration:
     """Let specgrad run a model's pooling modules from now on. In a ``with`` block, functional
     calls run by specgrad too.
 
     With functions=True, functional calls inside the model run by specgrad until `undo`; each call
-    of a torch function inside the model then costs a few microseconds more. Fractional pooling,
+    of a torch function inside the model then costs a few microseconds more. With convolutions=True,
+    specgrad's CPU engine runs convolution modules too, on contiguous float32 and float64 tensors;
+    their results differ from torch's by rounding. Fractional pooling,
     unpooling, and modules of classes derived from torch's stay with torch; the printed table lists
     them.
 
@@ -169,7 +175,7 @@ def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbo
     <accelerate(Sequential): runs 1>
     >>> done.undo()
     """
-    done = Acceleration(model, functions)
+    done = Acceleration(model, functions, convolutions)
     if verbose and model is not None:
         print(done)
     return done
