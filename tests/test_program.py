@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from kinds import examples
 from networks import networks
 
@@ -373,3 +374,14 @@ def test_integer_constants_are_not_rounded():
         rounded.compile()
     with pytest.raises(ScalarError, match="dtype='float128': is of this machine alone; compile for one of"):
         sg.trace(lambda x: x, (1,)).compile(np.longdouble).save("program.json")
+
+
+@settings(max_examples=examples(800))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), max_size=3), st.sampled_from([1, 2, 4]))
+def test_cells_overlap_exactly_if_they_have_a_byte_in_common(axes, itemsize):
+    shape, strides = ([axis[part] for axis in axes] for part in (0, 1))
+    middle = np.zeros(128, np.uint8)[60 : 60 + itemsize].view(f"u{itemsize}")
+    array = np.lib.stride_tricks.as_strided(middle, shape, strides)
+    starts = [sum(i * s for i, s in zip(place, strides, strict=True)) for place in np.ndindex(*shape)]
+    taken = [start + byte for start in starts for byte in range(itemsize)]
+    assert dispatch.cells_overlap(array) == (len(set(taken)) < len(taken))
