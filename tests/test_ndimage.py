@@ -244,6 +244,42 @@ def test_a_weight_of_zero_takes_no_part_under_infinite_cells():
     np.testing.assert_array_equal(ours.correlate(x, [1.0, 0.0, 1.0]), want)
 
 
+@pytest.mark.parametrize("name", ["correlate1d", "convolve1d"])
+def test_along_an_axis_small_weights_and_zeros_take_part_as_in_scipy(name):
+    weights = np.array([1.0, -2.0, 1.0]) * 1e-17
+    x = np.array([1.0, 4.0, 9.0, 2.0]) * 1e20
+    np.testing.assert_allclose(getattr(ours, name)(x, weights), getattr(scipy_ndimage, name)(x, weights))
+    x = np.array([1.0, np.inf, 2.0, 3.0, 5.0])
+    for image in (x, np.stack([x, x[::-1]], -1).view(complex)[..., 0]):
+        want = getattr(scipy_ndimage, name)(image, [1.0, 0.0, 1.0])
+        np.testing.assert_array_equal(getattr(ours, name)(image, [1.0, 0.0, 1.0]), want)
+
+
+@pytest.mark.parametrize("name", ["maximum_filter", "grey_erosion", "uniform_filter"])
+def test_a_window_of_one_cell_casts_as_scipy_does(name):
+    for x in (np.array([2, 0, 256]), np.array([0.25, 2.0, 256.0])):
+        want, got = (getattr(library, name)(x, 1, output=np.bool_) for library in (scipy_ndimage, ours))
+        assert got.view(np.uint8).tolist() == want.view(np.uint8).tolist()
+
+
+@pytest.mark.parametrize("name", [*EXTREMA, *COMPOSED, "uniform_filter"])
+def test_output_may_lie_over_the_input_in_any_way(name):
+    x = np.random.default_rng(0).integers(0, 99, (6, 7)).astype(np.float32)
+    want = getattr(ours, name)(x, 3)
+    for view in (slice(None), slice(None, None, -1)):
+        y = x.copy()
+        assert getattr(ours, name)(y, 3, output=y[view]).base is y or view == slice(None)
+        np.testing.assert_array_equal(y[view], want)
+
+
+def test_an_output_whose_cells_share_memory_is_refused():
+    output = np.lib.stride_tricks.as_strided(np.zeros(4), (3, 4), (0, 8))
+    with pytest.raises(SpecgradError, match=r"maximum_filter: output=.*: has cells that share memory; give np.empty"):
+        ours.maximum_filter(X, 3, output=output)
+    with pytest.raises(SpecgradError, match=r"maximum_filter: footprint=.*: must hold bools; mark cells by True"):
+        ours.maximum_filter(X, footprint=np.zeros((3, 3), [("a", "i4")]))
+
+
 def test_output_may_be_the_input_and_other_layouts():
     x = np.asfortranarray(np.random.default_rng(0).integers(0, 255, (9, 8)).astype(">i2"))[::2, ::-1]
     want = scipy_ndimage.grey_closing(np.ascontiguousarray(x).astype(np.int16), 3)
