@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -15,7 +16,7 @@ from ..ops import Linear
 from ..ops.conv import Bilinear
 from ..ops.pool import Pool
 from .render import as_svg, save_png
-from .window import Array, Picture, Square, as_text, number, picture
+from .window import Array, Picture, Square, as_text, number, picture, readable
 
 __all__ = ["Explanation", "distinct", "explain"]
 
@@ -77,8 +78,11 @@ def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None)
         raise refusal(ArgumentError, "explain", "op", op, rule, "give a pooling operator, a convolution or Linear")
     arrays = tuple(np.asarray(x) for x in operands)
     if isinstance(op, Bilinear) and len(arrays) == 1:
-        arrays = (*arrays, _weight(weight_shape(op, arrays[0].shape)))
+        weight = weight_shape(op, arrays[0].shape)
+        readable(op, "the weight has", math.prod(weight))
+        arrays = (*arrays, _weight(weight))
     shape = op.output_shape(*(x.shape for x in arrays))
+    readable(op, "the output has", math.prod(shape))
     cell = (0,) * len(shape) if output is None else tuple(output)
     if len(cell) != len(shape) or any(not 0 <= i < n for i, n in zip(cell, shape, strict=True)):
         rule = f"is no cell of an output of shape {shape}"
