@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from specgrad import AvgPool, Conv, ConvTranspose, GlobalMaxPool, MaxPool, Relu, ShapeError, SpecgradError, explain
+from specgrad import (
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalMaxPool,
+    MaxPool,
+    Relu,
+    ScalarError,
+    ShapeError,
+    SpecgradError,
+    explain,
+)
 from specgrad.cli import app, main
 from specgrad.conformance.curated import row
 from specgrad.drawing.render import drawing
@@ -118,6 +129,21 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
 )
 def test_explain_refuses_with_2(words):
     assert run(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "x", [np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), np.array([1j, 2, 3]), np.array(["a", "b"]), {}], ids=repr
+)
+def test_what_has_no_real_numbers_is_not_drawn(x):
+    with pytest.raises(ScalarError, match=r"^explain: operand=.*; (fill the mask first|give an array of floats)"):
+        explain(MaxPool((2,)), x)
+
+
+def test_an_output_cell_is_named_by_integers():
+    assert explain(MaxPool((2,)), np.arange(4.0), output=1).output == (1,)
+    for cell in ((0.5,), ("0",), "0", (True,), np.nan):
+        with pytest.raises(SpecgradError, match=r"^explain: output=.*: must be an integer"):
+            explain(MaxPool((2,)), np.arange(4.0), output=cell)
 
 
 @pytest.mark.parametrize(
