@@ -331,7 +331,9 @@ def test_a_budget_takes_a_sample():
 def test_a_budget_that_reaches_nothing_says_which_does(arguments, seconds, words, monkeypatch):
     monkeypatch.setattr(runner, "run", lambda todo, budget, client: iter(()))
     monkeypatch.setattr("specgrad.prove.command.time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
-    output = invoke(*arguments).output
+    result = invoke(*arguments)
+    output = result.output
+    assert result.exit_code == 2
     assert "proved: nothing" in output
     assert words in output
     assert "decides a sample; without --budget all are decided" in output
