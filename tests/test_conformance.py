@@ -105,6 +105,7 @@ def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkey
         (["--claim", "nothing"], "choose from shape"),
         (["--quick", "--thorough"], "exclude each other"),
         (["--json", "/no/such/folder/out.json"], "there is no folder"),
+        (["specgrad reference", "--time-limit", "inf"], "less than or equal to 1000000"),
     ],
 )
 def test_misuse_exits_2_and_says_what_to_write(words, says):

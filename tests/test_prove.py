@@ -290,6 +290,7 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
         (("--kernel", "tails"), "no such emitter; choose from direct"),
         (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
         (("--json", "/no/such/folder/file.json"), "there is no folder"),
+        (("geometry", "--budget", "inf"), "Input should be less than or equal to 1000000"),
         (("--badge", "no such file"), "there is no file"),
         (("operators", "--operator", "Linear", "--json", "full.json"), "the report is not written: [Errno 28]"),
     ],

@@ -36,7 +36,7 @@ def prove(
         list[str] | None, typer.Option(help="Only kernels of this emitter, e.g. tiles; may be given several times.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Prove a sample of the statements, within this many seconds.")
+        float | None, typer.Option(min=0.0, max=1e6, help="Prove a sample of the statements, within this many seconds.")
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Prove on the workers of the dask scheduler at this address.")
