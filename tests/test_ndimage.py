@@ -310,6 +310,16 @@ def test_single_and_no_cells(name, x):
         np.testing.assert_array_equal(got, want)
 
 
+@pytest.mark.parametrize("window", [{"size": 3}, {"footprint": [1, 1, 1]}, {"structure": [0.5, 1.0, -0.5]}])
+@pytest.mark.parametrize("name", EXTREMA[2:])
+def test_a_window_with_nan_gives_nan_wherever_it_stands(name, window):
+    for place in range(7):
+        x = np.arange(7.0)
+        x[place] = np.nan
+        y = getattr(ours, name)(x, **window)
+        assert np.flatnonzero(np.isnan(y)).tolist() == [i for i in range(7) if abs(i - place) <= 1]
+
+
 def test_large_footprints_are_evaluated_in_slabs(monkeypatch):
     monkeypatch.setattr("specgrad.ndimage.extremum.SLAB", 8)
     x = np.random.default_rng(0).integers(0, 99, (23, 9)).astype(np.uint8)

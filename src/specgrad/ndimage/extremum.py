@@ -262,6 +262,7 @@ def _fold_sums(
             best = cells.astype(np.float64) + signed[place]
         else:
             cells = cells + fitting[place]
-            np.copyto(best, cells, where=cells < best if lowest else cells > best)
+            wins = cells < best if lowest else cells > best
+            np.copyto(best, cells, where=wins | (cells != cells))  # NaN wins, here as everywhere
     assert best is not None
     return best
