@@ -20,7 +20,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import specgrad
-from specgrad import AvgPool, MaxPool
+from specgrad import AvgPool, Conv, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import NotOffered, function_subject, pytest_cases, runner
 from specgrad.conformance import report as reports
@@ -31,7 +31,7 @@ from specgrad.conformance.expected import Answers
 from specgrad.conformance.html import as_html
 from specgrad.conformance.interrupts import Interrupts, held
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.trial import Here, Trial
+from specgrad.conformance.trial import Here, Trial, answer
 from specgrad.ops import OPERATORS
 
 FAULTY = Path(__file__).parent / "faulty"
@@ -181,6 +181,21 @@ def test_a_plain_function_is_a_subject(wrong):
             subject.forward(op, (np.ones((4, 4)),))
     with pytest.raises(NotOffered, match="before than after"):
         subject.forward(MaxPool((2, 2), padding=((1, 0), (0, 0))), (np.ones((4, 4)),))
+
+
+def test_a_function_of_one_rank_is_not_asked_for_convolutions_of_others():
+    def conv(x, weight, bias=0, stride=(1, 1)):
+        if x.ndim != 4:
+            raise ValueError("images only")
+        windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))
+        windows = windows[:, :, :: stride[0], :: stride[1]]
+        return np.einsum("ncyxhw,ochw->noyx", windows, weight) + np.reshape(bias, (-1, 1, 1))
+
+    subject = function_subject(conv, "Conv", rank=2)
+    (cell,) = runner.Session(runner.QUICK, claims=("value",)).one(subject, Conv, 0)
+    assert [found.outcome.words for found in cell.refusals] == []
+    reply = answer(subject, "forward", Conv((1, 1)), ((np.ones((1, 2, 2)), np.ones((1, 1, 1, 1))),))
+    assert re.fullmatch(r"ValueError: images only \(line \d+ of test_conformance.py\)", reply.refused)
 
 
 def test_our_own_subjects_hold():

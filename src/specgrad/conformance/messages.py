@@ -48,7 +48,7 @@ def finding(subject: Any) -> str:
     if any(place.startswith(name) for name in subjects.NAMES):
         return f"from specgrad.conformance.subjects import named; subject = named({place!r})"
     own = getattr(subject, "subject", subject)  # the subject itself, if `subject` is a handle
-    home = type(own).__module__
+    home = getattr(own, "__module__", type(own).__module__)
     for name, thing in vars(sys.modules[home]).items() if home in sys.modules else ():
         if thing is own:
             return f"from {home} import {name} as subject"
