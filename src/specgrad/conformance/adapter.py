@@ -33,7 +33,7 @@ class FunctionSubject:
         self.function, self.rank, self.conventions = function, rank, tuple(conventions)
         self.kind: Any = operator_called(operator)
         self.name = name or getattr(function, "__name__", "function")
-        self.__module__ = getattr(function, "__module__", None)  # whose lines are shown where it raises
+        self.__module__ = getattr(function, "__module__", __name__)  # whose lines are shown where it raises
         self.takes = list(inspect.signature(function).parameters)[1:]
 
     def forward(self, op: Any, inputs: tuple[np.ndarray[Any, Any], ...]) -> Any:
