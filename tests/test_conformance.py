@@ -318,7 +318,10 @@ def test_pytest_cases_fail_with_the_counterexample():
         case.values[0]()
 
 
-@pytest.mark.parametrize("words", [{"operators": ["Relu"]}, {"operators": "MaxPool"}, {"claims": ["values"]}])
+@pytest.mark.parametrize(
+    "words",
+    [{"operators": ["Relu"]}, {"operators": "MaxPool"}, {"claims": ["values"]}, {"operators": []}, {"claims": ()}],
+)
 def test_pytest_cases_refuse_names_that_would_select_nothing(words):
     with pytest.raises(ValueError, match="choose from"):
         pytest_cases(load(f"{FAULTY}/right.py:subject"), **words)
