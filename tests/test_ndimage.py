@@ -194,6 +194,8 @@ def test_windows_much_larger_than_the_image(mode):
             want = getattr(scipy_ndimage, name)(x, 31, mode=mode, cval=10, origin=15 * side)
             got = getattr(ours, name)(x, 1_000_001, mode=mode, cval=10, origin=500_000 * side)
             np.testing.assert_array_equal(got, want)
+    want = scipy_ndimage.uniform_filter1d(x / 1.0, 100_001, mode=mode)
+    np.testing.assert_allclose(ours.uniform_filter1d(x / 1.0, 100_001, mode=mode), want, rtol=1e-9)
     want = scipy_ndimage.uniform_filter(x / 1.0, 1001, mode=mode, cval=8)
     np.testing.assert_allclose(ours.uniform_filter(x / 1.0, 1001, mode=mode, cval=8), want, rtol=1e-12)
 

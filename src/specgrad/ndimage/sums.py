@@ -103,7 +103,7 @@ def _float_mean(x: Array, lines: Sequence[Line], cval: float) -> Array:
     the image is not copied with its edges."""
     kernel, axes = tuple(each.size for each in lines), tuple(each.axis for each in lines)
     around = tuple((each.before, each.after) for each in lines)
-    is_zero = cval == 0 and all(each.mode == "constant" for each in lines)
+    is_zero = cval == 0 and all(each.mode == "constant" and each.size <= 4 * x.shape[each.axis] for each in lines)
     if not is_zero and (sum(each.size / x.shape[each.axis] for each in lines) > SMALL or _wraps(lines)):
         if len(lines) > 1 and math.prod(1 + each.size / x.shape[each.axis] for each in lines) > LARGE:
             return _float_mean(_float_mean(x, lines[:1], cval), lines[1:], cval)
