@@ -266,8 +266,8 @@ class Program:
 
 def _share_cells(array: Any, other: Any) -> bool:
     """Whether arrays have memory in common; interleaved ones, as of two channels, do not."""
-    try:
-        return np.may_share_memory(array, other) and np.shares_memory(array, other, max_work=10_000)
+    try:  # NumPy's stubs know no bounds of work
+        return np.may_share_memory(array, other) and np.shares_memory(array, other, 10_000)  # type: ignore[arg-type]
     except np.exceptions.TooHardError:
         return True
 
