@@ -20,7 +20,7 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 import specgrad
-from specgrad import AvgPool, MaxPool
+from specgrad import AvgPool, Conv, MaxPool
 from specgrad.cli import app
 from specgrad.conformance import NotOffered, function_subject, pytest_cases, runner
 from specgrad.conformance import report as reports
@@ -31,7 +31,7 @@ from specgrad.conformance.expected import Answers
 from specgrad.conformance.html import as_html
 from specgrad.conformance.interrupts import Interrupts, held
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.trial import Here, Trial
+from specgrad.conformance.trial import Here, Trial, answer
 from specgrad.ops import OPERATORS
 
 FAULTY = Path(__file__).parent / "faulty"
@@ -105,6 +105,7 @@ def test_the_rows_of_a_subject_are_printed_before_the_next_one_is_checked(monkey
         (["--claim", "nothing"], "choose from shape"),
         (["--quick", "--thorough"], "exclude each other"),
         (["--json", "/no/such/folder/out.json"], "there is no folder"),
+        (["specgrad reference", "--time-limit", "inf"], "less than or equal to 1000000"),
     ],
 )
 def test_misuse_exits_2_and_says_what_to_write(words, says):
@@ -180,6 +181,21 @@ def test_a_plain_function_is_a_subject(wrong):
             subject.forward(op, (np.ones((4, 4)),))
     with pytest.raises(NotOffered, match="before than after"):
         subject.forward(MaxPool((2, 2), padding=((1, 0), (0, 0))), (np.ones((4, 4)),))
+
+
+def test_a_function_of_one_rank_is_not_asked_for_convolutions_of_others():
+    def conv(x, weight, bias=0, stride=(1, 1)):
+        if x.ndim != 4:
+            raise ValueError("images only")
+        windows = np.lib.stride_tricks.sliding_window_view(x, weight.shape[2:], (2, 3))
+        windows = windows[:, :, :: stride[0], :: stride[1]]
+        return np.einsum("ncyxhw,ochw->noyx", windows, weight) + np.reshape(bias, (-1, 1, 1))
+
+    subject = function_subject(conv, "Conv", rank=2)
+    (cell,) = runner.Session(runner.QUICK, claims=("value",)).one(subject, Conv, 0)
+    assert [found.outcome.words for found in cell.refusals] == []
+    reply = answer(subject, "forward", Conv((1, 1)), ((np.ones((1, 2, 2)), np.ones((1, 1, 1, 1))),))
+    assert re.fullmatch(r"ValueError: images only \(line \d+ of test_conformance.py\)", reply.refused)
 
 
 def test_our_own_subjects_hold():
@@ -302,7 +318,10 @@ def test_pytest_cases_fail_with_the_counterexample():
         case.values[0]()
 
 
-@pytest.mark.parametrize("words", [{"operators": ["Relu"]}, {"operators": "MaxPool"}, {"claims": ["values"]}])
+@pytest.mark.parametrize(
+    "words",
+    [{"operators": ["Relu"]}, {"operators": "MaxPool"}, {"claims": ["values"]}, {"operators": []}, {"claims": ()}],
+)
 def test_pytest_cases_refuse_names_that_would_select_nothing(words):
     with pytest.raises(ValueError, match="choose from"):
         pytest_cases(load(f"{FAULTY}/right.py:subject"), **words)

@@ -5,6 +5,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,10 +15,12 @@ from specgrad import AvgPool, Conv, ConvTranspose, GlobalAvgPool, GlobalMaxPool,
 from specgrad.cli import app
 from specgrad.conformance import runner, subjects
 from specgrad.conformance.cases import Case
+from specgrad.conformance.cells import Cell
 from specgrad.conformance.conventions import NAMES, recognise
 from specgrad.conformance.curated import curated, directed, row
+from specgrad.conformance.messages import picture_of
 from specgrad.conformance.subject import BadSubject, load
-from specgrad.conformance.trial import Refused, Trial
+from specgrad.conformance.trial import Refused, Trial, handle
 from specgrad.conformance.workers import Background
 
 PLAIN = directed(MaxPool((2,)), row(1, 2, 3, 4))
@@ -392,3 +395,61 @@ def test_an_average_of_few_half_floats_is_held_to_one_rounding():
         Answering(lambda value: value * np.float16(1.002) if value.dtype == np.float16 else value), AvgPool, 0
     )
     assert [d.title for d in cell.differences] == ["float16"]
+
+
+class Alternating:
+    """Maxima that count padding as -inf in the second of two equal calls."""
+
+    name = "alternating"
+    conventions = ("empty window is -inf",)
+
+    def __init__(self):
+        self.calls = 0
+
+    def forward(self, op, inputs):
+        self.calls += 1
+        y = op(*inputs)
+        return np.where(y == 0, -np.inf, y).astype(y.dtype) if self.calls % 2 == 0 else y
+
+
+def test_two_results_of_one_call_are_no_convention():
+    case = directed(MaxPool((2,), stride=1, padding=2), row(1, 2))
+    subject = handle(Alternating())
+    (outcome,) = runner.attempt(Cell("", "", "deterministic"), "deterministic", Trial(subject, case))
+    assert recognise(case, "value", outcome.got, outcome.expected).name in Alternating.conventions
+    assert runner.look(case, outcome) is None
+    assert picture_of(case, outcome) is None
+    (cell,) = runner.Session(runner.QUICK, claims=("deterministic",)).one(subject, MaxPool, 0)
+    assert cell.status == "differs"
+
+
+def test_a_difference_that_is_gone_in_a_second_try_is_told_so():
+    seen = set()
+
+    def once(op, inputs):
+        key = (repr(op), *(x.tobytes() for x in inputs))
+        y = op(*inputs)
+        wrong = key not in seen
+        seen.add(key)
+        return y + wrong
+
+    cells = {}
+    for name, forward in (("once", once), ("always", lambda op, inputs: op(*inputs) + 1)):
+        subject = SimpleNamespace(name=name, forward=forward)
+        (cells[name],) = runner.Session(runner.QUICK, claims=("value",)).one(subject, MaxPool, 0)
+    again = "; a second try showed no difference"
+    assert cells["once"].differences
+    assert all(d.outcome.words.endswith(again) for d in cells["once"].differences)
+    assert not any(again in d.outcome.words for d in cells["always"].differences)
+
+
+def test_counterexamples_of_integers_lists_and_words_print_what_they_say():
+    made = []
+    for make in (lambda y: y + 1 if y.dtype.kind == "i" else y, lambda y: y.tolist(), lambda y: None):
+        cells = runner.Session(runner.QUICK, claims=("value", "dtype")).one(Answering(make), MaxPool, 0)
+        made.append([found for cell in cells for found in cell.found])
+    (whole,), lists, (none,) = made
+    assert whole.outcome.words == "value at [0, 0, 0] is 5, not 4"
+    assert "# expected: [[[4]]]" in whole.python
+    assert any("np.asarray(subject.forward(op, inputs)).dtype" in found.python for found in lists)
+    assert "# forward returned NoneType" in none.python

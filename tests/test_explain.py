@@ -8,7 +8,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from specgrad import AvgPool, Conv, ConvTranspose, GlobalMaxPool, MaxPool, Relu, SpecgradError, explain
+from specgrad import (
+    AvgPool,
+    Conv,
+    ConvTranspose,
+    GlobalMaxPool,
+    MaxPool,
+    Relu,
+    ScalarError,
+    ShapeError,
+    SpecgradError,
+    explain,
+)
 from specgrad.cli import app, main
 from specgrad.conformance.curated import row
 from specgrad.drawing.render import drawing
@@ -106,6 +117,9 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
         ["MaxPool", "--values", "a,b"],
         ["MaxPool", "--input", "-3,3"],
         ["MaxPool", "--input", "1000,1000"],
+        ["MaxPool", "--padding", "20000"],
+        ["AdaptiveMaxPool", "--output-size", "100000,100000"],
+        ["Conv", "--kernel", "20000,20000", "--padding", "10000"],
         ["MaxPool", "--svg", "/no/such/folder/window.svg"],
         ["MaxPool", "--png", "/no/such/folder/window.png"],
         ["SmoothMaxPool", "--beta", "nan"],
@@ -115,6 +129,36 @@ def test_explain_draws_what_a_bilinear_operator_reads(tmp_path, words, window, s
 )
 def test_explain_refuses_with_2(words):
     assert run(*words).exit_code == 2
+
+
+@pytest.mark.parametrize(
+    "x", [np.ma.masked_array([1.0, 2.0, 3.0], [0, 1, 0]), np.array([1j, 2, 3]), np.array(["a", "b"]), {}], ids=repr
+)
+def test_what_has_no_real_numbers_is_not_drawn(x):
+    with pytest.raises(ScalarError, match=r"^explain: operand=.*; (fill the mask first|give an array of floats)"):
+        explain(MaxPool((2,)), x)
+
+
+def test_an_output_cell_is_named_by_integers():
+    assert explain(MaxPool((2,)), np.arange(4.0), output=1).output == (1,)
+    for cell in ((0.5,), ("0",), "0", (True,), np.nan):
+        with pytest.raises(SpecgradError, match=r"^explain: output=.*: must be an integer"):
+            explain(MaxPool((2,)), np.arange(4.0), output=cell)
+
+
+@pytest.mark.parametrize(
+    ("op", "cells"),
+    [
+        (MaxPool((1,), padding=999_999), "the output has 2000000 cells"),
+        (MaxPool((1,), stride=999_999, padding=999_999), "the padded input has 2000000 cells"),
+        (Conv((999, 2001), padding=2000), "the weight has 1998999 cells"),
+    ],
+)
+def test_what_nobody_reads_is_not_drawn(op, cells):
+    x = np.zeros(2) if isinstance(op, MaxPool) else np.zeros((1, 2, 2))
+    with pytest.raises(ShapeError) as caught:
+        explain(op, x)
+    assert str(caught.value).startswith(f"explain: op={op!r}: {cells}, and at most 1048576 are drawn; ")
 
 
 def test_every_operator_of_windows_is_drawn():

@@ -23,6 +23,10 @@ def read_only(shape):
     return made
 
 
+def sharing(shape):
+    return np.lib.stride_tricks.as_strided(np.zeros(shape), strides=(0, *np.zeros(shape).strides[1:]))
+
+
 MESSAGES = [
     # parameters
     (lambda: sg.max_pool(X, 3), ArgumentError,
@@ -248,6 +252,12 @@ MESSAGES = [
     # out, engines
     (lambda: sg.max_pool(X, (2,), out=np.zeros(3)), ArgumentError,
      "max_pool: out=float64 array of shape (3,): must be a writable float64 array of shape (2, 3, 2); "
+     "allocate it with np.empty(shape, dtype)"),
+    (lambda: sg.max_pool(X, (2,), out=sharing((2, 3, 2))), ArgumentError,
+     "max_pool: out=float64 array of shape (2, 3, 2): has cells that share memory; "
+     "allocate it with np.empty(shape, dtype)"),
+    (lambda: sg.trace(sg.relu, (2, 3)).compile(np.float64)(np.ones((2, 3)), out=sharing((2, 3))), ArgumentError,
+     "program: out=float64 array of shape (2, 3): has cells that share memory; "
      "allocate it with np.empty(shape, dtype)"),
     (lambda: sg.engine("warp").__enter__(), ArgumentError,
      "engine: name='warp': is not an engine; choose from cpu, torch, dask, reference"),

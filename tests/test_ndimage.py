@@ -194,6 +194,8 @@ def test_windows_much_larger_than_the_image(mode):
             want = getattr(scipy_ndimage, name)(x, 31, mode=mode, cval=10, origin=15 * side)
             got = getattr(ours, name)(x, 1_000_001, mode=mode, cval=10, origin=500_000 * side)
             np.testing.assert_array_equal(got, want)
+    want = scipy_ndimage.uniform_filter1d(x / 1.0, 100_001, mode=mode)
+    np.testing.assert_allclose(ours.uniform_filter1d(x / 1.0, 100_001, mode=mode), want, rtol=1e-9)
     want = scipy_ndimage.uniform_filter(x / 1.0, 1001, mode=mode, cval=8)
     np.testing.assert_allclose(ours.uniform_filter(x / 1.0, 1001, mode=mode, cval=8), want, rtol=1e-12)
 
@@ -244,6 +246,42 @@ def test_a_weight_of_zero_takes_no_part_under_infinite_cells():
     np.testing.assert_array_equal(ours.correlate(x, [1.0, 0.0, 1.0]), want)
 
 
+@pytest.mark.parametrize("name", ["correlate1d", "convolve1d"])
+def test_along_an_axis_small_weights_and_zeros_take_part_as_in_scipy(name):
+    weights = np.array([1.0, -2.0, 1.0]) * 1e-17
+    x = np.array([1.0, 4.0, 9.0, 2.0]) * 1e20
+    np.testing.assert_allclose(getattr(ours, name)(x, weights), getattr(scipy_ndimage, name)(x, weights))
+    x = np.array([1.0, np.inf, 2.0, 3.0, 5.0])
+    for image in (x, np.stack([x, x[::-1]], -1).view(complex)[..., 0]):
+        want = getattr(scipy_ndimage, name)(image, [1.0, 0.0, 1.0])
+        np.testing.assert_array_equal(getattr(ours, name)(image, [1.0, 0.0, 1.0]), want)
+
+
+@pytest.mark.parametrize("name", ["maximum_filter", "grey_erosion", "uniform_filter"])
+def test_a_window_of_one_cell_casts_as_scipy_does(name):
+    for x in (np.array([2, 0, 256]), np.array([0.25, 2.0, 256.0])):
+        want, got = (getattr(library, name)(x, 1, output=np.bool_) for library in (scipy_ndimage, ours))
+        assert got.view(np.uint8).tolist() == want.view(np.uint8).tolist()
+
+
+@pytest.mark.parametrize("name", [*EXTREMA, *COMPOSED, "uniform_filter"])
+def test_output_may_lie_over_the_input_in_any_way(name):
+    x = np.random.default_rng(0).integers(0, 99, (6, 7)).astype(np.float32)
+    want = getattr(ours, name)(x, 3)
+    for view in (slice(None), slice(None, None, -1)):
+        y = x.copy()
+        assert getattr(ours, name)(y, 3, output=y[view]).base is y or view == slice(None)
+        np.testing.assert_array_equal(y[view], want)
+
+
+def test_an_output_whose_cells_share_memory_is_refused():
+    output = np.lib.stride_tricks.as_strided(np.zeros(4), (3, 4), (0, 8))
+    with pytest.raises(SpecgradError, match=r"maximum_filter: output=.*: has cells that share memory; give np.empty"):
+        ours.maximum_filter(X, 3, output=output)
+    with pytest.raises(SpecgradError, match=r"maximum_filter: footprint=.*: must hold bools; mark cells by True"):
+        ours.maximum_filter(X, footprint=np.zeros((3, 3), [("a", "i4")]))
+
+
 def test_output_may_be_the_input_and_other_layouts():
     x = np.asfortranarray(np.random.default_rng(0).integers(0, 255, (9, 8)).astype(">i2"))[::2, ::-1]
     want = scipy_ndimage.grey_closing(np.ascontiguousarray(x).astype(np.int16), 3)
@@ -272,6 +310,16 @@ def test_single_and_no_cells(name, x):
         want, got = (getattr(library, name)(x, **options) for library in (scipy_ndimage, ours))
         assert got.dtype == want.dtype
         np.testing.assert_array_equal(got, want)
+
+
+@pytest.mark.parametrize("window", [{"size": 3}, {"footprint": [1, 1, 1]}, {"structure": [0.5, 1.0, -0.5]}])
+@pytest.mark.parametrize("name", EXTREMA[2:])
+def test_a_window_with_nan_gives_nan_wherever_it_stands(name, window):
+    for place in range(7):
+        x = np.arange(7.0)
+        x[place] = np.nan
+        y = getattr(ours, name)(x, **window)
+        assert np.flatnonzero(np.isnan(y)).tolist() == [i for i in range(7) if abs(i - place) <= 1]
 
 
 def test_large_footprints_are_evaluated_in_slabs(monkeypatch):

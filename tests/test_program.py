@@ -10,6 +10,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from hypothesis import given, settings
+from hypothesis import strategies as st
 from kinds import examples
 from networks import networks
 
@@ -176,6 +177,17 @@ def test_tangents_are_read_before_their_memory_is_written():
     found, expected = graph.compile(np.float64)(*given), graph.compile(np.float64, engine="reference")(*given)
     for got, wanted in zip(found, expected, strict=True):
         assert got == pytest.approx(wanted, rel=1e-14)
+
+
+def test_outputs_may_lie_between_the_cells_of_an_input():
+    """Two channels of one image: their bounds overlap, and no byte is in both."""
+    image = np.random.default_rng(0).normal(size=(5, 6, 2))
+    program = sg.trace(lambda x: sg.avg_pool(sg.relu(x), (3, 3), stride=1, padding=1), (5, 6)).compile(np.float64)
+    wanted = program(image[..., 0].copy())
+    assert program(image[..., 0], out=image[..., 1]).base is image
+    np.testing.assert_array_equal(image[..., 1], wanted)
+    with pytest.raises(ArgumentError, match="shares memory with an input"):
+        program(image[..., 0], out=image[..., 0])
 
 
 def test_outputs_are_fresh_unless_given():
@@ -373,3 +385,14 @@ def test_integer_constants_are_not_rounded():
         rounded.compile()
     with pytest.raises(ScalarError, match="dtype='float128': is of this machine alone; compile for one of"):
         sg.trace(lambda x: x, (1,)).compile(np.longdouble).save("program.json")
+
+
+@settings(max_examples=examples(800))
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(-9, 9)), max_size=3), st.sampled_from([1, 2, 4]))
+def test_cells_overlap_exactly_if_they_have_a_byte_in_common(axes, itemsize):
+    shape, strides = ([axis[part] for axis in axes] for part in (0, 1))
+    middle = np.zeros(128, np.uint8)[60 : 60 + itemsize].view(f"u{itemsize}")
+    array = np.lib.stride_tricks.as_strided(middle, shape, strides)
+    starts = [sum(i * s for i, s in zip(place, strides, strict=True)) for place in np.ndindex(*shape)]
+    taken = [start + byte for start in starts for byte in range(itemsize)]
+    assert dispatch.cells_overlap(array) == (len(set(taken)) < len(taken))

@@ -290,6 +290,7 @@ def test_exit_status_says_what_came_of_it(status, monkeypatch, tmp_path):
         (("--kernel", "tails"), "no such emitter; choose from direct"),
         (("--badge", "README.md", "--budget", "1"), "--badge counts all statements"),
         (("--json", "/no/such/folder/file.json"), "there is no folder"),
+        (("geometry", "--budget", "inf"), "Input should be less than or equal to 1000000"),
         (("--badge", "no such file"), "there is no file"),
         (("operators", "--operator", "Linear", "--json", "full.json"), "the report is not written: [Errno 28]"),
     ],
@@ -331,7 +332,9 @@ def test_a_budget_takes_a_sample():
 def test_a_budget_that_reaches_nothing_says_which_does(arguments, seconds, words, monkeypatch):
     monkeypatch.setattr(runner, "run", lambda todo, budget, client: iter(()))
     monkeypatch.setattr("specgrad.prove.command.time", SimpleNamespace(monotonic=iter([0.0, seconds]).__next__))
-    output = invoke(*arguments).output
+    result = invoke(*arguments)
+    output = result.output
+    assert result.exit_code == 2
     assert "proved: nothing" in output
     assert words in output
     assert "decides a sample; without --budget all are decided" in output

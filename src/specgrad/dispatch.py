@@ -407,15 +407,35 @@ def overlaps(out: Any, operands: Sequence[Any]) -> bool:
     )
 
 
+def cells_overlap(array: np.ndarray[Any, Any]) -> bool:
+    """Whether two cells of an array share memory, as those of a broadcast array do."""
+    if array.flags.c_contiguous or array.flags.f_contiguous or not array.size:
+        return False
+    axes = sorted((abs(stride), n) for stride, n in zip(array.strides, array.shape, strict=True) if n > 1)
+    span, nested = array.itemsize, True  # bytes of the axes with shorter strides, which none may enter
+    for stride, n in axes:
+        nested = nested and stride >= span
+        span += stride * (n - 1)
+    if nested:
+        return False
+    starts = np.zeros(1, np.intp)
+    for stride, n in axes:
+        starts = np.add.outer(starts, stride * np.arange(n)).ravel()
+    starts.sort()
+    return bool((np.diff(starts) < array.itemsize).any())
+
+
 def check_out(name: str, out: Any, shape: tuple[int, ...], dtype: Any) -> None:
     """Refuse an `out` that a value of this shape and dtype cannot be written into."""
     is_array = isinstance(out, np.ndarray) and not isinstance(out, np.ma.MaskedArray)
     fits = is_array and out.shape == shape and out.dtype == dtype and out.flags.writeable
-    if not fits or dtype is None:
-        rule = (
-            f"must be a writable {dtype} array of shape {shape}" if dtype else "takes the values of plain arrays only"
-        )
-        raise refusal(ArgumentError, name, "out", out, rule, "allocate it with np.empty(shape, dtype)")
+    if fits and dtype is not None and not cells_overlap(out):
+        return
+    if dtype is None:
+        rule = "takes the values of plain arrays only"
+    else:
+        rule = "has cells that share memory" if fits else f"must be a writable {dtype} array of shape {shape}"
+    raise refusal(ArgumentError, name, "out", out, rule, "allocate it with np.empty(shape, dtype)")
 
 
 def write(name: str, value: Any, out: Any) -> Any:

@@ -33,13 +33,14 @@ class FunctionSubject:
         self.function, self.rank, self.conventions = function, rank, tuple(conventions)
         self.kind: Any = operator_called(operator)
         self.name = name or getattr(function, "__name__", "function")
+        self.__module__ = getattr(function, "__module__", __name__)  # whose lines are shown where it raises
         self.takes = list(inspect.signature(function).parameters)[1:]
 
     def forward(self, op: Any, inputs: tuple[np.ndarray[Any, Any], ...]) -> Any:
         """The function's result; raises NotOffered for parameters that it does not take."""
         if self.kind is not type(op):
             raise NotOffered(f"other operators than {self.kind.__name__}")
-        if self.rank is not None and isinstance(op, Pool) and op.spatial_rank() != self.rank:
+        if self.rank not in (None, op.spatial_rank() if isinstance(op, Pool) else len(op.weight_kernel()[0])):
             raise NotOffered(f"other ranks than {self.rank}")
         words, defaults = (
             {f.name: getattr(one, f.name) for f in dataclasses.fields(op)} for one in (op, op.with_defaults())

@@ -161,7 +161,7 @@ def deterministic(trial: Trial) -> Outcome | None:
     for part, once, again in results:
         if not same_bits(once, again):
             words = f"the same call gave two results: {part}"
-            return Outcome(words=words, part=part, expected=np.asarray(once), got=np.asarray(again))
+            return Outcome(words=words, part=f"repeated {part}", expected=np.asarray(once), got=np.asarray(again))
     return Outcome()
 
 

@@ -52,7 +52,7 @@ def check(
         bool, typer.Option("--in-process", help="Run named subjects in this process, for debuggers.")
     ] = False,
     time_limit: Annotated[
-        float, typer.Option(help="Time limit in seconds for one call of a named subject.", min=0.1)
+        float, typer.Option(help="Time limit in seconds for one call of a named subject.", min=0.1, max=1e6)
     ] = 30.0,
     peers: Annotated[bool, typer.Option(help="Also check other installed libraries, if no subject is named.")] = True,
     verbose: Annotated[

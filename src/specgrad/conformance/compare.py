@@ -29,8 +29,8 @@ class Outcome:
     ulps: float = 0.0
     words: str | None = None
     part: str = ""
-    """The result that differs: "value", "JVP", "VJP of x", "second derivative in x", or "refused
-    by" or "ended by" a method."""
+    """The result that differs: "value", "JVP", "VJP of x", "second derivative in x", one of these
+    after "repeated", or "refused by" or "ended by" a method."""
     cell: tuple[int, ...] = ()
     """The cell of this result with the largest difference."""
     expected: Any = None
@@ -92,7 +92,8 @@ def _compared(part: str, got: Any, array: Any, answer: Answer, dtype: np.dtype[A
     except (TypeError, ValueError):
         return Outcome(np.inf, np.inf, f"{part} holds {array.dtype}, not numbers", part, (), answer.near, got)
     share, ulps = np.zeros(array.shape), np.zeros(array.shape)
-    near: Any = answer.near
+    is_whole = dtype.kind in "iu"
+    near: Any = answer.near.astype(dtype) if is_whole else answer.near
     exact: Any = answer.exact
     for place in np.ndindex(array.shape):
         if answer.rough[place]:
@@ -107,7 +108,7 @@ def _compared(part: str, got: Any, array: Any, answer: Answer, dtype: np.dtype[A
             elif distance:
                 bound = answer.bound[place]
                 share[place] = _float(distance / bound) if bound else np.inf
-                ulps[place] = _float(distance / ulp(exact[place], dtype))
+                ulps[place] = 0 if is_whole else _float(distance / ulp(exact[place], dtype))
     flat = int(np.argmax(share))
     cell = tuple(int(i) for i in np.unravel_index(flat, share.shape))
     top, apart = float(share[cell]), float(ulps[cell])
@@ -115,8 +116,8 @@ def _compared(part: str, got: Any, array: Any, answer: Answer, dtype: np.dtype[A
         return Outcome(top, apart)
     where = f" at {list(cell)}" if cell else ""
     by = f" ({', '.join(measured(top, apart))})" if measured(top, apart) else ""
-    words = f"{part}{where} is {number(wide[cell])}, not {number(answer.near[cell])}{by}"
-    return Outcome(top, apart, words, part, cell, answer.near, array)
+    words = f"{part}{where} is {number(wide[cell])}, not {number(near[cell])}{by}"
+    return Outcome(top, apart, words, part, cell, near, array)
 
 
 def _signs_differ(one: float, other: float) -> bool:
@@ -140,8 +141,6 @@ def _float(ratio: Fraction) -> float:
 
 def ulp(exact: Fraction, dtype: np.dtype[Any]) -> Fraction:
     """The distance of neighbouring floats of `dtype` near a number."""
-    if dtype.kind in "iub":
-        return Fraction(1)
     info = finfo(dtype)
     least = Fraction(float(info.smallest_subnormal))
     if exact == 0:

@@ -48,7 +48,7 @@ def finding(subject: Any) -> str:
     if any(place.startswith(name) for name in subjects.NAMES):
         return f"from specgrad.conformance.subjects import named; subject = named({place!r})"
     own = getattr(subject, "subject", subject)  # the subject itself, if `subject` is a handle
-    home = type(own).__module__
+    home = getattr(own, "__module__", type(own).__module__)
     for name, thing in vars(sys.modules[home]).items() if home in sys.modules else ():
         if thing is own:
             return f"from {home} import {name} as subject"
@@ -116,7 +116,7 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
         yield f"print({theirs})  # got{_listed(outcome.got)}, where an error is expected"
     else:
         made = {"witness": "op(*duals).tangent"}.get(claim, ours)
-        form = {"shape": "np.shape({})", "dtype": "{}.dtype"}.get(outcome.part.partition(" ")[0], "{}")
+        form = {"shape": "np.shape({})", "dtype": "np.asarray({}).dtype"}.get(outcome.part.partition(" ")[0], "{}")
         if (
             form == "{}"
             and outcome.got is not None
@@ -127,8 +127,9 @@ def _shown(claim: str, outcome: Outcome) -> Iterator[str]:
             form = f"[{form.format('p')} for p in {{}}]"
         yield f"print({form.format(made)})  # expected{_listed(outcome.expected)}"
         if outcome.refused:
-            does = "raises " if outcome.part.startswith("refused") else ""
-            yield f"print({theirs})  # {does}{' '.join(str(outcome.words).split())[:120]}"
+            words = " ".join(str(outcome.words).split())[:120]
+            raises = outcome.part.startswith("refused") and not words.startswith(f"{method} returned")
+            yield f"print({theirs})  # {'raises ' * raises}{words}"
         else:
             yield f"print({form.format(theirs)})  # got{_listed(outcome.got)}"
 
@@ -149,7 +150,11 @@ def _listed(result: Any) -> str:
 def picture_of(case: Case, outcome: Outcome) -> Picture | None:
     """The window in which a difference occurs; None if there is none to draw."""
     part = outcome.part
-    if outcome.refused or part.startswith(("refus", "shape", "dtype", "arguments")) or part in ("exact", "beyond", ""):
+    if (
+        outcome.refused
+        or part.startswith(("refus", "shape", "dtype", "arguments", "repeated"))
+        or part in ("exact", "beyond", "")
+    ):
         return None
     output = output_of(case, part, outcome.cell) if case.cotangent.size else None
     if output is None or len(output) != case.cotangent.ndim:

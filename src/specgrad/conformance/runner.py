@@ -256,6 +256,8 @@ class Session:
             documented = name in subject.conventions
             if not documented and not outcome.part.startswith("ended"):  # each try would lose another process
                 case, outcome = shrunk(subject, cell.claim, case, outcome, name, self.effort, self.start)
+                if not refused and not attempt(Cell("", "", cell.claim), cell.claim, Trial(subject, case)):
+                    outcome = replace(outcome, words=f"{outcome.words}; a second try showed no difference")
             told = difference(title, case, cell.claim, outcome, subject)
             if refused:
                 self._refusals[alike] = told

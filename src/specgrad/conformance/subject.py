@@ -98,7 +98,7 @@ def words_of(error: BaseException) -> str:
 
 def where(error: BaseException, subject: Any) -> str:
     """The last line of the subject's own file in an error's traceback, or ""."""
-    home = getattr(sys.modules.get(str(type(subject).__module__)), "__file__", None)
+    home = getattr(sys.modules.get(str(getattr(subject, "__module__", None))), "__file__", None)
     passed = traceback.walk_tb(error.__traceback__)
     lines = [line for frame, line in passed if frame.f_code.co_filename == home]
     return f" (line {lines[-1]} of {Path(str(home)).name})" if lines else ""

@@ -42,11 +42,20 @@ def pytest_cases(
 ) -> list[Any]:
     import pytest
 
-    kinds = [operator_called(one) for one in (WINDOWED if operators is None else operators)]
-    wanted = [claim_called(one) for one in (CLAIMS if claims is None else claims)]
+    kinds = [operator_called(one) for one in _listed("operators", operators, [kind.__name__ for kind in WINDOWED])]
+    wanted = [claim_called(one) for one in _listed("claims", claims, list(CLAIMS))]
     session = Session(Effort(examples, examples, 2.0), seed)  # shared: cases and answers are computed once
     return [
         pytest.param(Check(subject, kind, claim, session), id=f"{kind.__name__}-{claim}")
         for kind in kinds
         for claim in wanted
     ]
+
+
+def _listed(argument: str, given: Any, names: list[str]) -> list[Any]:
+    """What a list names, or all names; raises ValueError for a list that selects nothing."""
+    chosen = names if given is None else [] if isinstance(given, str) else list(given)
+    if not chosen:
+        rule = "must be a list of at least one name"
+        raise ValueError(f"pytest_cases: {argument}={given!r}: {rule}; choose from {', '.join(names)}")
+    return chosen

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from .. import dispatch
-from ..errors import ArgumentError, ShapeError, refusal
+from .. import arguments, dispatch
+from ..errors import ArgumentError, ScalarError, ShapeError, refusal
 from ..operator import Operator
 from ..ops import Linear
 from ..ops.conv import Bilinear
 from ..ops.pool import Pool
+from ..scalars import refuse_masked
 from .render import as_svg, save_png
-from .window import Array, Picture, Square, as_text, number, picture
+from .window import Array, Picture, Square, as_text, number, picture, readable, widened
 
 __all__ = ["Explanation", "distinct", "explain"]
 
@@ -75,11 +77,15 @@ def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None)
     if not isinstance(op, Pool | Bilinear):
         rule = "is no operator with a window"
         raise refusal(ArgumentError, "explain", "op", op, rule, "give a pooling operator, a convolution or Linear")
-    arrays = tuple(np.asarray(x) for x in operands)
+    arrays = tuple(map(_numbers, operands))
     if isinstance(op, Bilinear) and len(arrays) == 1:
-        arrays = (*arrays, _weight(weight_shape(op, arrays[0].shape)))
+        weight = weight_shape(op, arrays[0].shape)
+        readable(op, "the weight has", math.prod(weight))
+        arrays = (*arrays, _weight(weight))
     shape = op.output_shape(*(x.shape for x in arrays))
-    cell = (0,) * len(shape) if output is None else tuple(output)
+    readable(op, "the output has", math.prod(shape))
+    places = (output if arguments.is_sequence(output) else (output,)) if output is not None else (0,) * len(shape)
+    cell = tuple(arguments.integer("explain", "output", place, None, None, output) for place in places)
     if len(cell) != len(shape) or any(not 0 <= i < n for i, n in zip(cell, shape, strict=True)):
         rule = f"is no cell of an output of shape {shape}"
         raise refusal(ShapeError, "explain", "output", cell, rule, "give one index per axis")
@@ -88,6 +94,19 @@ def explain(op: Operator, *operands: Any, output: tuple[int, ...] | None = None)
         if found is not None:
             found.notes += _notes(found.read(), np.asarray(op(*arrays))[cell])
     return Explanation(op, arrays, cell, found)
+
+
+def _numbers(operand: Any) -> Array:
+    """An operand as an array whose cells can be drawn as real numbers."""
+    refuse_masked("explain", "operand", operand)
+    array = np.asarray(operand)
+    try:
+        if array.dtype.kind != "c":
+            widened(array)
+            return array
+    except (TypeError, ValueError):
+        pass
+    raise refusal(ScalarError, "explain", "operand", array, "has no real numbers to draw", "give an array of floats")
 
 
 def _notes(read: list[Square], value: Any) -> list[str]:

@@ -8,18 +8,23 @@ axes before. A convolution has the planes of its weight too. `render` draws the 
 from __future__ import annotations
 
 import itertools
+import math
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from .. import dispatch
+from ..errors import ShapeError, refusal
 from ..geometry import Sliding, readers
 from ..ops import ConvTranspose
 from ..ops.conv import Bilinear
 from ..ops.pool import Extremum, Pool
 
 Array = np.ndarray[Any, Any]
+
+MOST_CELLS = 1 << 20
+"""The largest number of cells, padding included, of which a window is drawn."""
 
 
 def number(value: Any) -> str:
@@ -119,6 +124,13 @@ def _channels(op: Bilinear, shapes: list[tuple[int, ...]], written: int) -> rang
     return range(group * inner, (group + 1) * inner)
 
 
+def readable(op: Any, words: str, cells: int) -> None:
+    """Refuse to draw more cells than anybody reads."""
+    if cells > MOST_CELLS:
+        rule, remedy = f"{words} {cells} cells, and at most {MOST_CELLS} are drawn", "take a smaller example"
+        raise refusal(ShapeError, "explain", "op", op, rule, remedy)
+
+
 def picture(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> Picture | None:
     """The window of one output cell; None where there is no plane to draw."""
     operands = tuple(widened(x) for x in operands)
@@ -127,6 +139,8 @@ def picture(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> Pi
     if found is None or not found[0] or not x.size:
         return None
     positions, axes = found
+    padded = [axis.size + getattr(axis, "before", 0) + getattr(axis, "after", 0) for axis in axes]
+    readable(op, "the padded input has", math.prod(padded))
     if not getattr(op, "keepdims", True):
         output = tuple(_with_ones(output, positions, x.ndim))
     places = [_places(axis, output[p]) for p, axis in zip(positions, axes, strict=True)]
@@ -137,6 +151,7 @@ def picture(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> Pi
         fixed[channel] = _channels(op, shapes, output[channel])[0]
         title += f", channel {fixed[channel]} of {x.shape[channel]}"
     slopes = _slopes(op, operands, output)
+    reached = [{c for c, _, exists in along if exists} for along in places]
 
     def square(cells: tuple[int, ...]) -> Square:
         """The place that stands at these cells of the spatial axes."""
@@ -144,9 +159,7 @@ def picture(op: Any, operands: tuple[Array, ...], output: tuple[int, ...]) -> Pi
         for p, cell in zip(positions, cells, strict=True):
             at[p] = cell
         inside = all(0 <= cell < x.shape[p] for p, cell in zip(positions, cells, strict=True))
-        read = all(
-            any(c == cell and exists for c, _, exists in along) for cell, along in zip(cells, places, strict=True)
-        )
+        read = all(cell in along for cell, along in zip(cells, reached, strict=True))
         slope = float(slopes[0][tuple(at)]) if inside else 0.0
         text = _short(number(x[tuple(at)])) if inside else "·"
         return Square(text, inside, read, slope, bool(isinstance(op, Extremum) and slope != 0))

@@ -16,6 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from .. import arguments
+from ..dispatch import cells_overlap
 from ..errors import ArgumentError, ScalarError, refusal
 from ..scalars import refuse_masked
 
@@ -198,6 +199,9 @@ def output_dtype(name: str, output: Any, x: Array) -> np.dtype[Any]:
             raise refusal(FilterError, name, "output", output, "output shape not correct", f"make it {x.shape}")
         if not output.flags.writeable:
             raise refusal(ArgumentError, name, "output", output, "is read-only", "give an array that can be written")
+        if cells_overlap(output):
+            rule, remedy = "has cells that share memory", "give np.empty(input.shape)"
+            raise refusal(ArgumentError, name, "output", output, rule, remedy)
         dtype = output.dtype
     if complex_result and dtype.kind != "c":
         raise refusal(FilterError, name, "output", output, "output must have complex dtype", "name a complex type")
@@ -213,6 +217,12 @@ def delivered(result: Array, output: Any) -> Array:
     if output is not result:
         output[...] = result
     return output
+
+
+def unfiltered(x: Array, dtype: np.dtype[Any]) -> Array:
+    """A copy of an array that no window changes, cast as NumPy casts, which is SciPy's way too."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        return x.astype(dtype)
 
 
 def converted(y: Array, dtype: np.dtype[Any]) -> Array:

@@ -17,7 +17,7 @@ import numpy as np
 from ..errors import ArgumentError, refusal
 from ..functional import max_pool, min_pool
 from . import arguments
-from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line
+from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line, unfiltered
 from .edges import extended, needs_no_edge, outside, saturated
 
 SLAB = 1 << 18
@@ -127,7 +127,10 @@ def extremum(
 
 
 def _footprint(name: str, footprint: Any, rank: int) -> Array:
-    marks = arguments.array_of(name, "footprint", footprint).astype(np.bool_)
+    given = arguments.array_of(name, "footprint", footprint)
+    if given.dtype.kind not in "biufcO":
+        raise refusal(FilterTypeError, name, "footprint", given, "must hold bools", "mark cells by True")
+    marks = given.astype(np.bool_)
     if marks.ndim != rank or 0 in marks.shape:
         rule = f"footprint.ndim ({marks.ndim}) must match len(axes) ({rank})"
         rule += ": each sequence argument must have length equal to input rank"
@@ -155,7 +158,7 @@ def box(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any], lowe
     """
     lines = [each for each in lines if each.size > 1]
     if not lines or not x.size:
-        return converted(x.copy(), dtype)
+        return unfiltered(x, dtype)
     holds = _holds(x.dtype, cval, x.dtype == dtype) or all(each.mode != "constant" for each in lines)
     if x.dtype != dtype or not holds:
         first = _window(x if holds else x.astype(np.float64), lines[:1], cval, lowest)
@@ -259,6 +262,7 @@ def _fold_sums(
             best = cells.astype(np.float64) + signed[place]
         else:
             cells = cells + fitting[place]
-            np.copyto(best, cells, where=cells < best if lowest else cells > best)
+            wins = cells < best if lowest else cells > best
+            np.copyto(best, cells, where=wins | (cells != cells))  # NaN wins, here as everywhere
     assert best is not None
     return best

@@ -49,7 +49,8 @@ def _composed(name: str, steps: str, formula: str) -> Morphology:
             rule = "size, footprint, or structure must be specified"
             raise refusal(ArgumentError, name, "size", None, rule, "give one of them")
         x = arguments.image(name, input)
-        y, places = x, [None] * (len(steps.rstrip("+-")) - 1) + [output]
+        last = output if steps[-1] in "ed" else arguments.output_dtype(name, output, x)  # `output` may be the input
+        y, places = x, [None] * (len(steps.rstrip("+-")) - 1) + [last]
         for step, place in zip(steps, places, strict=False):
             is_erosion = step == "e"
             y = extremum(

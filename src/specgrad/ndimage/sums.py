@@ -17,7 +17,7 @@ from ..conv_functions import conv
 from ..errors import ArgumentError, refusal
 from ..functional import avg_pool, sum_pool
 from . import arguments
-from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line
+from .arguments import Array, FilterError, FilterTypeError, Line, converted, delivered, line, unfiltered
 from .edges import extended
 from .integer_means import integer_mean
 
@@ -28,7 +28,7 @@ SMALL = 0.3
 LARGE = 16
 """Times its size that an image may have with its edges; beyond it axes are averaged one by one."""
 NEGLIGIBLE = float(np.finfo(np.float64).eps)
-"""Weights up to this size take no part, as in SciPy."""
+"""Weights up to this size take no part in `correlate` and `convolve`, as in SciPy."""
 
 
 def uniform_filter(
@@ -82,7 +82,7 @@ def _averaged(name: str, x: Array, lines: Sequence[Line], cval: Any, output: Any
 def _mean(x: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) -> Array:
     """The mean over all lines: one window where no dtype intervenes, else axis by axis."""
     if not lines or not x.size:
-        return converted(x.copy(), dtype)
+        return unfiltered(x, dtype)
     if x.dtype == dtype and dtype.kind == "f":
         return _float_mean(x, lines, cval)
     if x.dtype == dtype and (found := integer_mean(x, lines, cval)) is not None:
@@ -103,7 +103,7 @@ def _float_mean(x: Array, lines: Sequence[Line], cval: float) -> Array:
     the image is not copied with its edges."""
     kernel, axes = tuple(each.size for each in lines), tuple(each.axis for each in lines)
     around = tuple((each.before, each.after) for each in lines)
-    is_zero = cval == 0 and all(each.mode == "constant" for each in lines)
+    is_zero = cval == 0 and all(each.mode == "constant" and each.size <= 4 * x.shape[each.axis] for each in lines)
     if not is_zero and (sum(each.size / x.shape[each.axis] for each in lines) > SMALL or _wraps(lines)):
         if len(lines) > 1 and math.prod(1 + each.size / x.shape[each.axis] for each in lines) > LARGE:
             return _float_mean(_float_mean(x, lines[:1], cval), lines[1:], cval)
@@ -189,7 +189,8 @@ def _weighted(
     convolution: bool,
 ) -> Array:
     x, w = arguments.image(name, input, complex_too=True), _weights(name, weights)
-    if name.endswith("1d"):
+    skips = not name.endswith("1d")  # SciPy skips negligible weights, but not along a single axis
+    if not skips:
         axes = arguments.axis_of(name, "axis", axes, x.ndim)
     places = arguments.filtered_axes(name, axes, x.ndim)
     if w.ndim != len(places) or 0 in w.shape:
@@ -208,8 +209,9 @@ def _weighted(
     lines = [line(name, p, s, mode, o, "weights") for p, s, o in zip(places, w.shape, origins, strict=True)]
     if "c" not in x.dtype.kind + w.dtype.kind:
         dtype = arguments.output_dtype(name, output, x)
-        return delivered(_correlated(x, w, lines, arguments.real_number(name, "cval", cval), dtype), output)
-    return _complex(name, x, w, lines, cval, output)
+        fill = arguments.real_number(name, "cval", cval)
+        return delivered(_correlated(x, w, lines, fill, dtype, skips), output)
+    return _complex(name, x, w, lines, cval, output, skips)
 
 
 def _weights(name: str, weights: Any) -> Array:
@@ -219,7 +221,7 @@ def _weights(name: str, weights: Any) -> Array:
     return w.astype(np.complex128 if w.dtype.kind == "c" else np.float64)
 
 
-def _complex(name: str, x: Array, w: Array, lines: Sequence[Line], cval: Any, output: Any) -> Array:
+def _complex(name: str, x: Array, w: Array, lines: Sequence[Line], cval: Any, output: Any, skips: bool) -> Array:
     """The product of complex numbers by those of their parts."""
     if np.iscomplexobj(cval) and x.dtype.kind != "c":
         rule = "cannot provide a complex-valued cval when the input is real"
@@ -230,7 +232,7 @@ def _complex(name: str, x: Array, w: Array, lines: Sequence[Line], cval: Any, ou
     parts = [(x.real, fills[0]), (x.imag, fills[1])] if x.dtype.kind == "c" else [(x, fills[0])]
     part = _real(dtype)
     factors = [w.real, w.imag] if w.dtype.kind == "c" else [w]
-    made = [[_correlated(p, v, lines, fill, part) for v in factors] for p, fill in parts]
+    made = [[_correlated(p, v, lines, fill, part, skips) for v in factors] for p, fill in parts]
     if len(made) == 1:
         real, imaginary = made[0]
     elif len(made[0]) == 1:
@@ -250,9 +252,11 @@ def _joined(real: Array, imaginary: Array, dtype: np.dtype[Any]) -> Array:
     return y
 
 
-def _correlated(x: Array, w: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any]) -> Array:
-    """A convolution of one channel over the extended array, the filtered axes behind the others."""
-    w = np.where(np.abs(w) > NEGLIGIBLE, w, 0.0)
+def _correlated(x: Array, w: Array, lines: Sequence[Line], cval: float, dtype: np.dtype[Any], skips: bool) -> Array:
+    """A convolution of one channel over the extended array, the filtered axes behind the others.
+    `skips`: negligible weights take no part."""
+    if skips:
+        w = np.where(np.abs(w) > NEGLIGIBLE, w, 0.0)
     if not x.size:
         return np.empty(x.shape, dtype)
     if not lines:
@@ -261,7 +265,7 @@ def _correlated(x: Array, w: Array, lines: Sequence[Line], cval: float, dtype: n
     wide = extended(x.astype(work, copy=False), lines, cval)
     axes = [each.axis for each in lines]
     last = list(range(x.ndim - len(axes), x.ndim))
-    if (w == 0).any() and not np.isfinite(wide).all():  # a weight of 0 takes no part, also under infinite cells
+    if skips and (w == 0).any() and not np.isfinite(wide).all():  # no part under infinite cells either
         return converted(_tap_by_tap(wide, w, axes, x.shape), dtype)
     planes = np.expand_dims(np.moveaxis(wide, axes, last), -len(axes) - 1)
     y = np.asarray(conv(planes, w.astype(work)[None, None])).squeeze(-len(axes) - 1)

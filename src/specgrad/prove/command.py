@@ -36,7 +36,7 @@ def prove(
         list[str] | None, typer.Option(help="Only kernels of this emitter, e.g. tiles; may be given several times.")
     ] = None,
     budget: Annotated[
-        float | None, typer.Option(min=0.0, help="Prove a sample of the statements, within this many seconds.")
+        float | None, typer.Option(min=0.0, max=1e6, help="Prove a sample of the statements, within this many seconds.")
     ] = None,
     scheduler: Annotated[
         str | None, typer.Option(help="Prove on the workers of the dask scheduler at this address.")
@@ -51,7 +51,7 @@ def prove(
     geometry.
 
     Exit status: 0 when everything that was tried is as stated, 1 when a statement is refuted or
-    undecided, 2 on misuse.
+    undecided, 2 on misuse and if nothing was decided within the budget.
     """
     try:
         limited = [name for name, given in (("operators", operator), ("kernels", kernel)) if given]
@@ -108,7 +108,7 @@ def prove(
                 write(found, path)
             except OSError as error:
                 raise _misused(f"the report is not written: {error}") from None
-    raise typer.Exit(INTERRUPTED if found.interrupted else 0 if found.holds else 1)
+    raise typer.Exit(INTERRUPTED if found.interrupted else 2 if not found.done else 0 if found.holds else 1)
 
 
 def _kind(name: str) -> Any:
