@@ -1,8 +1,9 @@
-"""Faster pooling for existing models: `accelerate` changes the classes of modules, and replaces
-functional calls by a torch function mode.
+"""Faster pooling, and gradients of depthwise convolutions, for existing models: `accelerate`
+changes the classes of modules, and replaces functional calls by a torch function mode.
 
 A module keeps its identity, parameters, buffers, hooks and name; only its class changes, until
-`undo`. Maxima have the same bits as before, averages lie within the same error bound.
+`undo`. Maxima and convolutions have the same bits as before; averages, and gradients of
+convolutions, lie within the same error bounds.
 """
 
 from __future__ import annotations
@@ -18,13 +19,14 @@ from torch.overrides import TorchFunctionMode
 
 from ..errors import ArgumentError, refusal
 from . import convolution, functional
-from .modules import REPLACES
+from .modules import REPLACES as POOLS
 
 NOTHING = (
     "specgrad: no pooling module found; this model may call functions: use `with accelerate(model)`, "
     "or for good `accelerate(model, functions=True)`"
 )
 ALREADY = "specgrad: the pooling modules of this model run by specgrad already"
+REPLACES = {**POOLS, **convolution.REPLACES}
 POOLING = tuple(getattr(nn.modules.pooling, name) for name in nn.modules.pooling.__all__)
 
 
@@ -68,7 +70,7 @@ class Acceleration:
     """The result of `accelerate`: print it, `undo` it, or use it in a ``with`` block, which calls
     `undo` at its end."""
 
-    def __init__(self, model: nn.Module | None, functions: bool = False, convolutions: bool = False) -> None:
+    def __init__(self, model: nn.Module | None, functions: bool = False) -> None:
         if not (model is None or isinstance(model, nn.Module)):
             rule, remedy = "must be a module of torch", "give the model, or nothing to change functional calls alone"
             raise refusal(ArgumentError, "accelerate", "model", model, rule, remedy)
@@ -77,12 +79,10 @@ class Acceleration:
         self.left: dict[str, nn.Module] = {}
         self._calls = _Calls()
         self._running, self._hooks = 0, []  # type: int, list[Any]
-        replaces = {**REPLACES, **(convolution.REPLACES if convolutions else {})}
-        self._found = model is not None and any(type(module) in replaces.values() for module in model.modules())
-        for word, value in (("functions", functions), ("convolutions", convolutions)):
-            if value and model is None:
-                rule, remedy = "needs a model", "give the model; a with block exchanges calls of pooling functions"
-                raise refusal(ArgumentError, "accelerate", word, value, rule, remedy)
+        self._found = model is not None and any(type(module) in REPLACES.values() for module in model.modules())
+        if functions and model is None:
+            rule, remedy = "needs a model whose calls are exchanged", "give the model, or use a with block"
+            raise refusal(ArgumentError, "accelerate", "functions", functions, rule, remedy)
         if functions and model is not None:
             self._hooks = [
                 model.register_forward_pre_hook(self._begin, prepend=True),
@@ -90,9 +90,9 @@ class Acceleration:
             ]
         for name, module in model.named_modules() if model is not None else ():
             name = name or type(module).__name__
-            if type(module) in replaces:
+            if type(module) in POOLS or convolution.is_slow(module):
                 self.changed[name] = module
-                module.__class__ = replaces[type(module)]
+                module.__class__ = REPLACES[type(module)]
             elif isinstance(module, POOLING) and type(module) not in REPLACES.values():
                 self.left[name] = module
 
@@ -117,7 +117,7 @@ class Acceleration:
         for hook in self._hooks:
             hook.remove()
         self._hooks = []
-        theirs = {ours: torchs for torchs, ours in (*REPLACES.items(), *convolution.REPLACES.items())}
+        theirs = {ours: torchs for torchs, ours in REPLACES.items()}
         for module in self.changed.values():
             module.__class__ = theirs.get(type(module), type(module))
         self.changed = {}
@@ -154,18 +154,15 @@ class Acceleration:
         return "\n".join(lines)
 
 
-def accelerate(
-    model: nn.Module | None = None, *, functions: bool = False, convolutions: bool = False, verbose: bool = True
-) -> Acceleration:
+def accelerate(model: nn.Module | None = None, *, functions: bool = False, verbose: bool = True) -> Acceleration:
     """Let specgrad run a model's pooling modules from now on. In a ``with`` block, functional
     calls run by specgrad too.
 
     With functions=True, functional calls inside the model run by specgrad until `undo`; each call
-    of a torch function inside the model then costs a few microseconds more. With convolutions=True,
-    specgrad's CPU engine runs convolution modules too, on contiguous float32 and float64 tensors;
-    their results differ from torch's by rounding. Fractional pooling,
-    unpooling, and modules of classes derived from torch's stay with torch; the printed table lists
-    them.
+    of a torch function inside the model then costs a few microseconds more. On the CPU, specgrad
+    also computes the gradients of depthwise convolutions, and of those in groups of few channels.
+    Fractional pooling, unpooling, and modules of classes derived from torch's stay with torch; the
+    printed table lists them.
 
     >>> net = torch.nn.Sequential(torch.nn.Conv2d(3, 8, 3), torch.nn.MaxPool2d(2))
     >>> done = accelerate(net)
@@ -175,7 +172,7 @@ def accelerate(
     <accelerate(Sequential): runs 1>
     >>> done.undo()
     """
-    done = Acceleration(model, functions, convolutions)
+    done = Acceleration(model, functions)
     if verbose and model is not None:
         print(done)
     return done

@@ -1,169 +1,131 @@
-"""torch.nn's convolutions on the CPU engine, for models that `accelerate` changes with
-convolution=True.
+"""Gradients of torch.nn's depthwise convolutions, and of those in groups of few channels, by the
+CPU engine: torch's own take several times as long.
 
-The engine runs plain calls (`eager`) on contiguous float32 and float64 tensors of some size on the
-CPU. Torch runs all others, and second derivatives. Zeros of the padding are skipped, never
-multiplied: an infinite weight gives no NaN there.
+The values are torch's own. The engine computes the gradients of plain calls (`eager`) on contiguous
+float32 and float64 tensors of some size on the CPU; torch computes all others, and second
+derivatives.
 """
 
 from __future__ import annotations
 
 import functools
+import math
 import types
 from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F  # noqa: F401, N812 - a name in torch's own methods, as torch.jit.script reads them
 from torch import Tensor, nn
+from torch.nn.modules.utils import _pair, _single, _triple  # noqa: F401 - likewise
 
 from ..engines import cpu
-from ..engines.cpu import bilinear
 from ..errors import SpecgradError
-from ..ops import Conv, ConvTranspose
+from ..ops import Conv
 from . import eager
 from .fast_path import shown
 from .kernels import OnTorchsThreads, as_array, as_tensor
 
-LEAST = 1 << 22
-"""The number of multiplications from which a call of ours costs less time than the kernel saves."""
+FEW = 4
+"""The number of input channels of a group up to which torch's gradients are slow."""
+TAPS = 9
+LEAST = 1 << 20, 1 << 23
+"""The number of multiplications from which calls of ours take less time: of kernels with more taps
+than `TAPS`, and of others, for which torch has kernels of its own."""
 FLOATS = (torch.float32, torch.float64)
-EXACT = ("none", "ieee")
-"""The precisions of float32 in which torch multiplies all bits."""
+
+
+def is_slow(module: nn.Module) -> bool:
+    """Whether a module is a convolution on the CPU whose gradients the engine may compute."""
+    if not isinstance(module, nn.Conv1d | nn.Conv2d | nn.Conv3d) or type(module) not in REPLACES:
+        return False
+    weight = module.weight
+    return module.groups > 1 and weight.is_cpu and weight.dtype in FLOATS and weight.shape[1] <= FEW
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(kind: Any, x: tuple[int, ...], weight: tuple[int, ...], options: tuple[Any, ...]) -> Any:
-    """The operator of a call on tensors of these shapes, or None if torch runs it."""
-    stride, padding, dilation, groups, *output_padding = options
-    if len(x) != len(weight) or isinstance(padding, str) or 0 in x:
+def planned(x: torch.Size, weight: torch.Size, options: tuple[Any, ...]) -> Any:
+    """The operator of a call on tensors of these shapes, or None if torch computes its
+    gradients."""
+    stride, padding, dilation, groups = options
+    if len(x) != len(weight) or isinstance(padding, str):
         return None
-    words = {"output_padding": output_padding[0]} if output_padding else {}
     try:
-        op = kind(weight[2:], stride=stride, padding=padding, dilation=dilation, groups=groups, **words)
-        op.output_shape(x, weight)
+        op = Conv(tuple(weight[2:]), stride=stride, padding=padding, dilation=dilation, groups=groups)
+        cells = math.prod(op.output_shape(tuple(x), tuple(weight)))
     except SpecgradError:
         return None
-    return op if bilinear.plan(op, x, weight).work >= LEAST else None
+    return op if cells * math.prod(weight[1:]) >= LEAST[math.prod(weight[2:]) <= TAPS] else None
 
 
-def convolved(kind: Any, x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor | None:
-    """The result of a call by the engine, or None if torch runs it."""
+def with_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor | None:
+    """The value of a call whose gradients the engine will compute, or None for any other call."""
+    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
+        return None
     given = (x, weight) if bias is None else (x, weight, bias)
-    if torch.compiler.is_compiling() or not all(type(one) in eager.CLASSES for one in given):
+    if not all(type(one) in eager.CLASSES and one.is_cpu and one.dtype is x.dtype for one in given):
         return None
-    dtype = x.dtype
-    are_taken = all(one.is_cpu and one.dtype is dtype and one.is_contiguous() for one in given)
-    if not are_taken or dtype not in FLOATS or not all(map(eager.is_plain, given)):
+    are_plain = x.dtype in FLOATS and all(eager.is_plain(one) and one.is_contiguous() for one in given)
+    wanted = any(one.requires_grad for one in given)
+    if not are_plain or not wanted or torch.is_autocast_enabled("cpu"):
         return None
-    if torch.is_autocast_enabled("cpu") or torch.backends.mkldnn.conv.fp32_precision not in EXACT:  # type: ignore[attr-defined]
-        return None
-    op = planned(kind, tuple(x.shape), tuple(weight.shape), options)
-    if op is None or (bias is not None and bias.shape != (op.output_shape(x.shape, weight.shape)[1],)):
-        return None
-    if torch.is_grad_enabled() and any(one.requires_grad for one in given):
-        return Convolved.apply(op, *given)  # type: ignore[no-any-return, no-untyped-call]
-    return value(op, given)
-
-
-def value(op: Any, given: tuple[Tensor, ...]) -> Tensor:
-    with shown(op, "forward"), OnTorchsThreads():
-        return as_tensor(cpu.forward(op, tuple(map(as_array, given))))
+    op = planned(x.shape, weight.shape, options)
+    return None if op is None else Convolved.apply(op, options, *given)
 
 
 class Convolved(torch.autograd.Function):
     """A convolution in ordinary autograd."""
 
     @staticmethod
-    def forward(ctx: Any, op: Any, *given: Tensor) -> Tensor:
-        ctx.op, ctx.biased = op, len(given) > 2
-        ctx.save_for_backward(*given[:2])
-        return value(op, given)
+    def forward(ctx: Any, op: Any, options: tuple[Any, ...], *given: Tensor) -> Any:
+        ctx.op, ctx.options = op, options
+        ctx.save_for_backward(*given)
+        bias = given[2] if len(given) > 2 else None
+        return getattr(torch, f"conv{len(op.kernel_size)}d")(*given[:2], bias, *options)
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
-        op, (x, weight), wanted = ctx.op, ctx.saved_tensors, ctx.needs_input_grad[1:]
+        given, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
         if torch.is_grad_enabled() or not eager.is_plain(gy):  # may be differentiated again or transformed
-            sizes = [gy.shape[1]] if ctx.biased else None
+            stride, padding, dilation, groups = ctx.options
+            sizes = [gy.shape[1]] if len(given) > 2 else None
+            beside = sizes, stride, padding, dilation, False, [0] * len(stride), groups
             mask = [*wanted, *[False] * (3 - len(wanted))]
-            found = torch.ops.aten.convolution_backward(gy, x, weight, sizes, *atens(op), mask)
-            return None, *found[: len(wanted)]
-        operands = x, weight, *[gy.new_zeros(gy.shape[1])] * ctx.biased
-        with shown(op, "pull"), OnTorchsThreads():
-            pulled = cpu.pull(op, tuple(map(as_array, operands)), None, as_array(gy), wanted)
-        return None, *[None if one is None else as_tensor(one) for one in pulled]
+            return None, None, *torch.ops.aten.convolution_backward(gy, *given[:2], *beside, mask)[: len(wanted)]
+        with shown(ctx.op, "pull"), OnTorchsThreads():
+            pulled = cpu.pull(ctx.op, tuple(map(as_array, given)), None, as_array(gy), wanted)
+        return None, None, *[None if one is None else as_tensor(one) for one in pulled]
 
 
-def atens(op: Any) -> tuple[Any, ...]:
-    """The arguments of aten's convolution: stride, padding, dilation, whether it is transposed,
-    output padding, groups."""
-    padding = [before for before, _ in op.padding]
-    beyond = getattr(op, "output_padding", None)
-    return op.stride, padding, op.dilation, beyond is not None, beyond or (0,) * len(padding), op.groups
-
-
-class _Ours:
+class _Conv:
     _theirs: ClassVar[Any]
-    _method: ClassVar[str]
 
     def __init_subclass__(cls) -> None:
         """Let our method wrap that of torch's own module, which torch.jit.script compiles."""
         theirs = next((base for base in cls.__bases__ if issubclass(base, nn.Module)), None)
         if theirs is not None:
-            cls._theirs = staticmethod(getattr(theirs, cls._method))
-            own = getattr(cls, cls._method)
-            of_its_own = types.FunctionType(own.__code__, globals(), argdefs=own.__defaults__)
-            setattr(cls, cls._method, functools.wraps(cls._theirs)(of_its_own))
-
-
-class _Conv(_Ours):
-    _method = "_conv_forward"
+            own: Any = cls._conv_forward
+            cls._theirs = staticmethod(theirs._conv_forward)  # type: ignore[attr-defined]
+            cls._conv_forward = functools.wraps(cls._theirs)(types.FunctionType(own.__code__, globals()))  # type: ignore[method-assign]
 
     def _conv_forward(self: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         if self.padding_mode == "zeros":
-            options = self.stride, self.padding, self.dilation, self.groups
-            found = convolved(Conv, input, weight, bias, options)
+            found = with_gradients(input, weight, bias, (self.stride, self.padding, self.dilation, self.groups))
             if found is not None:
                 return found
         return self._theirs(self, input, weight, bias)
 
 
 class Conv1d(_Conv, nn.Conv1d):
-    """torch.nn.Conv1d, by specgrad's CPU engine."""
+    """torch.nn.Conv1d, with gradients by specgrad's CPU engine."""
 
 
 class Conv2d(_Conv, nn.Conv2d):
-    """torch.nn.Conv2d, by specgrad's CPU engine."""
+    """torch.nn.Conv2d, with gradients by specgrad's CPU engine."""
 
 
 class Conv3d(_Conv, nn.Conv3d):
-    """torch.nn.Conv3d, by specgrad's CPU engine."""
+    """torch.nn.Conv3d, with gradients by specgrad's CPU engine."""
 
 
-class _ConvTranspose(_Ours):
-    _method = "forward"
-
-    def forward(self: Any, input: Tensor, output_size: Any = None) -> Any:
-        if output_size is None and self.padding_mode == "zeros":
-            options = self.stride, self.padding, self.dilation, self.groups, self.output_padding
-            found = convolved(ConvTranspose, input, self.weight, self.bias, options)
-            if found is not None:
-                return found
-        return self._theirs(self, input, output_size)
-
-
-class ConvTranspose1d(_ConvTranspose, nn.ConvTranspose1d):
-    """torch.nn.ConvTranspose1d, by specgrad's CPU engine."""
-
-
-class ConvTranspose2d(_ConvTranspose, nn.ConvTranspose2d):
-    """torch.nn.ConvTranspose2d, by specgrad's CPU engine."""
-
-
-class ConvTranspose3d(_ConvTranspose, nn.ConvTranspose3d):
-    """torch.nn.ConvTranspose3d, by specgrad's CPU engine."""
-
-
-REPLACES: dict[type[nn.Module], type[nn.Module]] = {
-    kind.__bases__[1]: kind for kind in (Conv1d, Conv2d, Conv3d, ConvTranspose1d, ConvTranspose2d, ConvTranspose3d)
-}
+REPLACES: dict[type[nn.Module], type[nn.Module]] = {kind.__bases__[1]: kind for kind in (Conv1d, Conv2d, Conv3d)}
 """torch's classes of modules, and the class of ours that replaces each."""
