@@ -1,5 +1,5 @@
 """Whole models of timm, before and after `accelerate`: which architectures gain, and the share of
-pooling in their time.
+pooling in their time. Changed modules are pools and depthwise convolutions.
 
     python benchmarks/timm_models.py [--models resnet18 …] [--batch 2] [--device cpu] [--seconds 3]
         [--threads 1] [--json FILE]
@@ -131,7 +131,7 @@ def measured(name, options):
     torchs, ours = (error(model, copy.deepcopy(before).double(), x) for model in (before, after))
     return {
         "model": name,
-        "pooling modules": len(done.changed),
+        "changed modules": len(done.changed),
         "share of pooling": share(before, x),
         "inference": in_turns(inference, (before, after), x, options.seconds),
         "training step": in_turns(training, (before.train(), after.train()), x, options.seconds),
