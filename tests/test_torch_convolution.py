@@ -73,6 +73,26 @@ def test_values_have_torchs_bits_and_gradients_are_torchs(kind, shape, arguments
     assert len(pulls) == 1
 
 
+@pytest.mark.parametrize("rank", [2, 3])
+def test_channels_last_tensors_and_cotangents(rank, pulls):
+    kind, form = (nn.Conv2d, torch.channels_last) if rank == 2 else (nn.Conv3d, torch.channels_last_3d)
+    plain = layer(kind, (6, 6, 5), {"groups": 6, "padding": 2})
+    fast = accelerated(plain)
+    x = torch.randn(2, 6, *(7, 6, 5)[:rank]).to(memory_format=form).requires_grad_()
+    y, wanted = fast(x), plain(x)
+    assert torch.equal(y, wanted)
+    assert y.stride() == wanted.stride()
+    for gy in (torch.randn_like(y), torch.randn(y.shape), torch.ones(()).expand(y.shape)):
+        ours, theirs = (
+            torch.autograd.grad(one, (x, *net.parameters()), gy, retain_graph=True)
+            for one, net in ((y, fast), (wanted, plain))
+        )
+        assert ours[0].stride() == theirs[0].stride()
+        for got, want in zip(ours, theirs, strict=True):
+            near(got, want)
+    assert len(pulls) == 3
+
+
 def test_only_wanted_gradients_are_computed(pulls):
     kind, shape, arguments, options = LAYERS[0]
     plain = layer(kind, arguments, options)

@@ -23,7 +23,7 @@ from .. import dispatch, threads
 from ..ops import Conv, ConvTranspose, Linear
 from .layers import TABLES
 
-ROUNDS = 3  # rounds over all libraries in turn, so that other load on the machine affects all alike
+ROUNDS = 8  # rounds over all libraries in turn, so that other load on the machine affects all alike
 Calls = dict[str, Callable[[], Any]]
 
 

@@ -1,9 +1,9 @@
 """Gradients of torch.nn's depthwise convolutions, and of those in groups of few channels, by the
 CPU engine: torch's own take several times as long.
 
-The values are torch's own. The engine computes the gradients of plain calls (`eager`) on contiguous
-float32 and float64 tensors of some size on the CPU; torch computes all others, and second
-derivatives.
+The values are torch's own. The engine computes the gradients of plain calls (`eager`) on float32
+and float64 tensors of some size on the CPU that are contiguous or, with large kernels,
+channels_last. Torch computes all others, and second derivatives.
 """
 
 from __future__ import annotations
@@ -23,14 +23,15 @@ from ..errors import SpecgradError
 from ..ops import Conv
 from . import eager
 from .fast_path import shown
-from .kernels import OnTorchsThreads, as_array, as_tensor
+from .kernels import OnTorchsThreads, as_array, as_tensor, laid_out, last_axes, layout
 
 FEW = 4
 """The number of input channels of a group up to which torch's gradients are slow."""
 TAPS = 9
 LEAST = 1 << 20, 1 << 23
 """The number of multiplications from which calls of ours take less time: of kernels with more taps
-than `TAPS`, and of others, for which torch has kernels of its own."""
+than `TAPS`, and of others, for which torch has kernels of its own; on channels_last tensors these
+are the faster ones."""
 FLOATS = (torch.float32, torch.float64)
 
 
@@ -43,57 +44,66 @@ def is_slow(module: nn.Module) -> bool:
 
 
 @functools.lru_cache(maxsize=1024)
-def planned(x: torch.Size, weight: torch.Size, options: tuple[Any, ...]) -> Any:
-    """The operator of a call on tensors of these shapes, or None if torch computes its
-    gradients."""
+def planned(x: torch.Size, weight: torch.Size, options: tuple[Any, ...], last: int) -> Any:
+    """The operator of a call on tensors of these shapes, or None if torch computes its gradients.
+    `last` as in `kernels`."""
     stride, padding, dilation, groups = options
-    if len(x) != len(weight) or isinstance(padding, str):
+    is_small = math.prod(weight[2:]) <= TAPS
+    if len(x) != len(weight) or isinstance(padding, str) or (last and is_small):
         return None
     try:
         op = Conv(tuple(weight[2:]), stride=stride, padding=padding, dilation=dilation, groups=groups)
         cells = math.prod(op.output_shape(tuple(x), tuple(weight)))
     except SpecgradError:
         return None
-    return op if cells * math.prod(weight[1:]) >= LEAST[math.prod(weight[2:]) <= TAPS] else None
+    return op if cells * math.prod(weight[1:]) >= LEAST[is_small] else None
 
 
 def with_gradients(x: Tensor, weight: Tensor, bias: Tensor | None, options: tuple[Any, ...]) -> Tensor | None:
     """The value of a call whose gradients the engine will compute, or None for any other call."""
-    if torch.compiler.is_compiling() or not torch.is_grad_enabled():
-        return None
     given = (x, weight) if bias is None else (x, weight, bias)
-    if not all(type(one) in eager.CLASSES and one.is_cpu and one.dtype is x.dtype for one in given):
+    if (
+        not eager.is_eager()
+        or not torch.is_grad_enabled()
+        or not all(type(one) in eager.CLASSES and one.is_cpu and one.dtype is x.dtype for one in given)
+        or x.dtype not in FLOATS
+        or not any(one.requires_grad for one in given)
+    ):
         return None
-    are_plain = x.dtype in FLOATS and all(eager.is_plain(one) and one.is_contiguous() for one in given)
-    wanted = any(one.requires_grad for one in given)
-    if not are_plain or not wanted or torch.is_autocast_enabled("cpu"):
+    last = 0 if x.is_contiguous() else last_axes(x)
+    op = planned(x.shape, weight.shape, options, last)
+    if op is None or not x.is_contiguous(memory_format=layout(x.shape, last)):
         return None
-    op = planned(x.shape, weight.shape, options)
-    return None if op is None else Convolved.apply(op, options, *given)
+    are_plain = all(one.is_contiguous() for one in given[1:]) and all(map(eager.is_plain, given))
+    if not are_plain or torch.is_autocast_enabled("cpu"):
+        return None
+    return Convolved.apply(op, options, last, *given)  # type: ignore[no-any-return]
 
 
 class Convolved(torch.autograd.Function):
     """A convolution in ordinary autograd."""
 
     @staticmethod
-    def forward(ctx: Any, op: Any, options: tuple[Any, ...], *given: Tensor) -> Any:
-        ctx.op, ctx.options = op, options
+    def forward(ctx: Any, op: Any, options: tuple[Any, ...], last: int, *given: Tensor) -> Any:
+        ctx.op, ctx.options, ctx.last = op, options, last
         ctx.save_for_backward(*given)
         bias = given[2] if len(given) > 2 else None
         return getattr(torch, f"conv{len(op.kernel_size)}d")(*given[:2], bias, *options)
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
-        given, wanted = ctx.saved_tensors, ctx.needs_input_grad[2:]
+        given, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
         if torch.is_grad_enabled() or not eager.is_plain(gy):  # may be differentiated again or transformed
             stride, padding, dilation, groups = ctx.options
             sizes = [gy.shape[1]] if len(given) > 2 else None
             beside = sizes, stride, padding, dilation, False, [0] * len(stride), groups
             mask = [*wanted, *[False] * (3 - len(wanted))]
-            return None, None, *torch.ops.aten.convolution_backward(gy, *given[:2], *beside, mask)[: len(wanted)]
+            return None, None, None, *torch.ops.aten.convolution_backward(gy, *given[:2], *beside, mask)[: len(wanted)]
+        arrays = tuple(as_array(one.contiguous()) for one in (*given, gy))
         with shown(ctx.op, "pull"), OnTorchsThreads():
-            pulled = cpu.pull(ctx.op, tuple(map(as_array, given)), None, as_array(gy), wanted)
-        return None, None, *[None if one is None else as_tensor(one) for one in pulled]
+            pulled = cpu.pull(ctx.op, arrays[:-1], None, arrays[-1], wanted)
+        gx, *others = (None if one is None else as_tensor(one) for one in pulled)
+        return None, None, None, gx if gx is None else laid_out(gx, ctx.last), *others
 
 
 class _Conv:
