@@ -133,9 +133,9 @@ def directly(x: Array, y: Array, out: Array, biases: int) -> Planned | None:
     if is_few(x, out) or is_narrow(x, out) or out.strides[-1] != out.itemsize:
         return None
     is_copied = out.shape[-2] <= DOTS and x.strides[-1] != x.itemsize != y.strides[-1]
-    return (
-        None if is_copied or not all(x.itemsize in one.strides[-2:] for one in (x, y)) else foreseen(x, y, out, biases)
-    )
+    if is_copied or not all(x.itemsize in one.strides[-2:] for one in (x, y)):
+        return None
+    return foreseen(x, y, out, biases)
 
 
 def foreseen(x: Array, y: Array, out: Array, biases: int = 1) -> Planned:
