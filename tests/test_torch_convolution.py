@@ -165,6 +165,17 @@ def test_a_changed_operand_is_noticed():
         y.sum().backward()
 
 
+def test_a_bias_may_change_before_backward(pulls):
+    kind, shape, arguments, options = LAYERS[0]
+    fast = accelerated(layer(kind, arguments, options))
+    y = fast(torch.randn(shape))
+    with torch.no_grad():
+        fast[0].bias.zero_()
+    y.sum().backward()
+    torch.testing.assert_close(fast[0].bias.grad, torch.full((6,), 2.0 * 9 * 7))
+    assert len(pulls) == 1
+
+
 @pytest.mark.filterwarnings("ignore:.*torch.jit:DeprecationWarning")
 def test_modules_are_compiled_scripted_traced_saved_and_undone():
     kind, shape, arguments, options = LAYERS[0]

@@ -96,9 +96,29 @@ check()
 """
 
 
+FIRST_IN_A_CHILD = """
+import os, signal
+import torch, specgrad.torch
+from specgrad.torch.functional import max_pool2d
+
+torch.set_num_threads(2)
+x = torch.randn(4, 32, 64, 64)
+torch.relu(x)  # starts torch's threads
+wanted = torch.nn.functional.max_pool2d(x, 3, 2, 1)
+child = os.fork()
+if not child:
+    signal.alarm(30)
+    y = max_pool2d(x, 3, 2, 1)
+    torch.set_num_threads(1)
+    os._exit(int(not torch.equal(y, wanted)))
+assert os.waitpid(child, 0)[1] == 0
+"""
+
+
 @pytest.mark.skipif(sys.platform != "linux", reason="torch's OpenMP runtime lends threads on Linux")
-def test_kernels_run_on_torchs_threads():
-    command = [sys.executable, "-W", "ignore", "-c", ON_TORCHS_THREADS]
+@pytest.mark.parametrize("script", [ON_TORCHS_THREADS, FIRST_IN_A_CHILD])
+def test_kernels_run_on_torchs_threads(script):
+    command = [sys.executable, "-W", "ignore", "-c", script]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
 

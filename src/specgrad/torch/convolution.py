@@ -86,22 +86,24 @@ class Convolved(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, op: Any, options: tuple[Any, ...], last: int, *given: Tensor) -> Any:
         ctx.op, ctx.options, ctx.last = op, options, last
-        ctx.save_for_backward(*given)
+        ctx.save_for_backward(*given[:2])  # not the bias, which may change before backward
         bias = given[2] if len(given) > 2 else None
         return getattr(torch, f"conv{len(op.kernel_size)}d")(*given[:2], bias, *options)
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
         given, wanted = ctx.saved_tensors, ctx.needs_input_grad[3:]
+        has_bias = len(wanted) > 2
         if torch.is_grad_enabled() or not eager.is_plain(gy):  # may be differentiated again or transformed
             stride, padding, dilation, groups = ctx.options
-            sizes = [gy.shape[1]] if len(given) > 2 else None
+            sizes = [gy.shape[1]] if has_bias else None
             beside = sizes, stride, padding, dilation, False, [0] * len(stride), groups
             mask = [*wanted, *[False] * (3 - len(wanted))]
-            return None, None, None, *torch.ops.aten.convolution_backward(gy, *given[:2], *beside, mask)[: len(wanted)]
-        arrays = tuple(as_array(one.contiguous()) for one in (*given, gy))
+            return None, None, None, *torch.ops.aten.convolution_backward(gy, *given, *beside, mask)[: len(wanted)]
+        bias = [gy.new_zeros(gy.shape[1])] if has_bias else []  # any numbers: no gradient depends on them
+        *operands, cotangent = (as_array(one.contiguous()) for one in (*given, *bias, gy))
         with shown(ctx.op, "pull"), OnTorchsThreads():
-            pulled = cpu.pull(ctx.op, arrays[:-1], None, arrays[-1], wanted)
+            pulled = cpu.pull(ctx.op, tuple(operands), None, cotangent, wanted)
         gx, *others = (None if one is None else as_tensor(one) for one in pulled)
         return None, None, None, gx if gx is None else laid_out(gx, ctx.last), *others
 

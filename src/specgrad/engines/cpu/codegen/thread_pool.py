@@ -151,12 +151,15 @@ Pool = NativePool | SimplePool
 here = Here()
 _pool: Pool | None = None
 _team: Team | None = None
+_is_forked = False
 
 
 def borrow(library: str) -> None:
     """Let the team be the threads of OpenMP's runtime that a library of this path has loaded, if it
-    has one."""
+    has one. Not in a forked child, where the runtime would wait for its parent's threads."""
     global _team
+    if _is_forked:
+        return
     with threads.loading, contextlib.suppress(OSError, AttributeError, CodegenError):
         _team = Team(ctypes.cast(ctypes.CDLL(library).GOMP_parallel, ctypes.c_void_p).value or 0)
 
@@ -238,8 +241,8 @@ class Call:
 
 def _renew() -> None:
     """Threads do not survive a fork: the child starts its own, since OpenMP's runtime does not."""
-    global _pool, _team
-    _team = None
+    global _pool, _team, _is_forked
+    _team, _is_forked = None, True
     if _pool is not None:
         _pool = type(_pool)()
 
