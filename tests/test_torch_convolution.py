@@ -74,15 +74,16 @@ def test_values_have_torchs_bits_and_gradients_are_torchs(kind, shape, arguments
 
 
 @pytest.mark.parametrize("rank", [2, 3])
-def test_channels_last_tensors_and_cotangents(rank, pulls):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])  # torch's conv3d of float64 gives contiguous tensors
+def test_channels_last_tensors_and_cotangents(rank, dtype, pulls):
     kind, form = (nn.Conv2d, torch.channels_last) if rank == 2 else (nn.Conv3d, torch.channels_last_3d)
-    plain = layer(kind, (6, 6, 5), {"groups": 6, "padding": 2})
+    plain = layer(kind, (6, 6, 5), {"groups": 6, "padding": 2}, dtype)
     fast = accelerated(plain)
-    x = torch.randn(2, 6, *(7, 6, 5)[:rank]).to(memory_format=form).requires_grad_()
+    x = torch.randn(2, 6, *(7, 6, 5)[:rank], dtype=dtype).to(memory_format=form).requires_grad_()
     y, wanted = fast(x), plain(x)
     assert torch.equal(y, wanted)
     assert y.stride() == wanted.stride()
-    for gy in (torch.randn_like(y), torch.randn(y.shape), torch.ones(()).expand(y.shape)):
+    for gy in (torch.randn_like(y), torch.randn(y.shape, dtype=dtype), torch.ones((), dtype=dtype).expand(y.shape)):
         ours, theirs = (
             torch.autograd.grad(one, (x, *net.parameters()), gy, retain_graph=True)
             for one, net in ((y, fast), (wanted, plain))

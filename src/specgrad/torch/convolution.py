@@ -85,10 +85,13 @@ class Convolved(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, op: Any, options: tuple[Any, ...], last: int, *given: Tensor) -> Any:
-        ctx.op, ctx.options, ctx.last = op, options, last
+        ctx.op, ctx.options = op, options
         ctx.save_for_backward(*given[:2])  # not the bias, which may change before backward
         bias = given[2] if len(given) > 2 else None
-        return getattr(torch, f"conv{len(op.kernel_size)}d")(*given[:2], bias, *options)
+        value = getattr(torch, f"conv{len(op.kernel_size)}d")(*given[:2], bias, *options)
+        is_last = value.is_contiguous(memory_format=layout(value.shape, last))  # else torch's gradients are not either
+        ctx.last = last if is_last else 0
+        return value
 
     @staticmethod
     def backward(ctx: Any, gy: Tensor) -> Any:
