@@ -4,7 +4,8 @@
 On Linux the threads wait in machine code (`native_pool`). Elsewhere, or if a system function is
 missing, Python threads call the task, which releases the interpreter's lock. Each thread has its
 own scratch memory, aligned to a cache line. A call of one chunk, or with one thread, runs in the
-calling thread. A forked child starts its own pool.
+calling thread. A forked child starts its own pool. Calls from the torch front end run on torch's
+threads (`Team`).
 """
 
 from __future__ import annotations
